@@ -1,0 +1,70 @@
+"""Log lines: one per record, UTC, text or JSON, no secrets."""
+
+import io
+import json
+import logging
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from iop.wiring.logs import configure, redact
+
+
+@pytest.fixture(autouse=True)
+def root_as_before() -> Iterator[None]:
+    """Give the root logger back as it was."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+def test_text_is_one_line_with_utc_time() -> None:
+    """A record with line ends and a traceback is one text line that begins with a UTC time."""
+    out = io.StringIO()
+    configure("info", "text", stream=out)
+    try:
+        int("boom")
+    except ValueError:
+        logging.getLogger("iop.x").exception("two\nlines")
+    lines = out.getvalue().splitlines()
+    assert len(lines) == 1
+    assert re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z ERROR iop\.x two \| lines \| Traceback", lines[0])
+
+
+def test_json_is_one_object_per_line() -> None:
+    """A JSON line has at, level, logger and message, and a traceback where there was one."""
+    out = io.StringIO()
+    configure("info", "json", stream=out)
+    logging.getLogger("iop.x").info("über %s", "alles")
+    entry = json.loads(out.getvalue())
+    assert entry.pop("at").endswith("Z")
+    assert entry == {"level": "info", "logger": "iop.x", "message": "über alles"}
+
+
+def test_levels_and_quiet_access_log() -> None:
+    """Records below the level are dropped, and aiohttp's access lines always."""
+    out = io.StringIO()
+    configure("debug", "text", stream=out)
+    logging.getLogger("aiohttp.access").info("GET /")
+    logging.getLogger("iop.x").debug("seen")
+    configure("warning", "text", stream=out)
+    logging.getLogger("iop.x").info("dropped")
+    assert [line.split(" ", 3)[3] for line in out.getvalue().splitlines()] == ["seen"]
+
+
+@pytest.mark.parametrize(
+    ("text", "clean"),
+    [
+        ("Authorization: Bearer abc.def", "Authorization: Bearer [redacted]"),
+        ("{'Authorization': 'xyz'}", "{'Authorization': '[redacted]'}"),
+        ("key sk-1234567890ab used", "key [redacted] used"),
+        ("bearer tokens are refused", "bearer [redacted] are refused"),
+        ("token_file missing", "token_file missing"),
+    ],
+)
+def test_credentials_are_redacted(text: str, clean: str) -> None:
+    """What looks like a credential never reaches a log line."""
+    assert redact(text) == clean
