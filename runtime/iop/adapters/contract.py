@@ -45,10 +45,14 @@ class RunEnd:
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """Whether the engine answers; `reason` says what was wrong."""
+    """Whether the engine answers; `reason` says what was wrong.
+
+    `silent` is True when nothing at all came in time: not held against an engine that has work in flight.
+    """
 
     up: bool
     reason: str | None = None
+    silent: bool = False
 
 
 class AnswerSink(Protocol):
