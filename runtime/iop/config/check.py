@@ -1,0 +1,54 @@
+"""All rules of each config file over its document. Pure: `structure` checks shapes, `files` looks at the disk."""
+
+from itertools import chain
+
+from iop.config import references, safety
+from iop.config.document import Document, View
+from iop.config.findings import Finding
+
+
+def _root(document: Document) -> View:
+    return View(document, (), document.data)
+
+
+def check_edge(document: Document) -> tuple[Finding, ...]:
+    """References and safety of edge.yaml."""
+    root = _root(document)
+    rules = (
+        references.ids,
+        references.keys,
+        references.allow_lists,
+        references.adapters,
+        references.routes,
+        references.capacity,
+        references.emptiness,
+        references.legacy,
+        safety.same_port,
+        safety.openai_listener,
+        safety.admin_listener,
+        safety.node_listener,
+        safety.node_tokens,
+        safety.secrets,
+        safety.codex_kind,
+    )
+    tls = (root.child("tls").child(name) for name in ("openai", "nodes", "admin"))
+    return (*chain.from_iterable(rule(root) for rule in rules), *safety.not_supported_yet(*tls))
+
+
+def check_node(document: Document) -> tuple[Finding, ...]:
+    """Safety of node.yaml."""
+    root = _root(document)
+    return (*safety.secrets(root), *safety.not_supported_yet(root.child("edge").child("ca_file")))
+
+
+def check_control(document: Document) -> tuple[Finding, ...]:
+    """References and safety of control.yaml."""
+    root = _root(document)
+    edges = root.items("edges")
+    return (
+        *references.unique(edges, "id", "edge id"),
+        *references.keys(root),
+        *safety.control_listener(root),
+        *safety.secrets(root),
+        *safety.not_supported_yet(root.child("tls"), *(edge.child("ca_file") for edge in edges)),
+    )
