@@ -1,0 +1,100 @@
+"""Event streams in every line end and every cut give the same events."""
+
+import pytest
+
+from iop.openai.sse import EventSplitter, EventTooLargeError, SSEEvent, SSEParser, format_event, parse_event
+
+STREAM = (
+    b": ping\n\n"
+    b'data: {"a":"\xc3\xa9\xe6\xa8\xa1\xf0\x9f\x98\x80"}\n\n'
+    b":\nevent: response.created\nid: 7\ndata:{}\n\n"
+    b"data: one\ndata:  two\ndata\n\n"
+    b"event: nothing\n\n"
+    b"retry: 5\nunknown: x\nno field\n\n"
+    b"data: [DONE]\n\n"
+)
+EVENTS = [
+    SSEEvent(None, '{"a":"é模😀"}'),
+    SSEEvent("response.created", "{}", "7"),
+    SSEEvent(None, "one\n two\n"),
+    SSEEvent(None, "[DONE]"),
+]
+LINE_ENDS = [b"\n", b"\r\n", b"\r"]
+
+
+@pytest.mark.parametrize("line_end", LINE_ENDS)
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 10_000])
+def test_all_forms_give_the_same_events(line_end, size):
+    """B13, B16: LF, CR LF and lone CR, one byte per feed up to all at once; comments are never data."""
+    stream = STREAM.replace(b"\n", line_end)
+    parser = SSEParser()
+    events = [event for at in range(0, len(stream), size) for event in parser.feed(stream[at : at + size])]
+    assert events == EVENTS
+
+
+@pytest.mark.parametrize("line_end", LINE_ENDS)
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 10_000])
+def test_splitter_keeps_every_byte(line_end, size):
+    """B13: pieces and the rest, joined, are the stream, whatever the cut; each piece holds at most one event."""
+    stream = STREAM.replace(b"\n", line_end) + b"data: half"
+    splitter = EventSplitter()
+    pieces = [piece for at in range(0, len(stream), size) for piece in splitter.feed(stream[at : at + size])]
+    whole = b"".join(pieces)
+    assert stream.startswith(whole)
+    assert stream[len(whole) :] in {splitter.pending, b"\n" + splitter.pending}
+    assert [event for piece in pieces if (event := parse_event(piece))] == EVENTS
+
+
+def test_mixed_line_ends():
+    """Different line ends in one stream, also within one empty line, are read as the standard says."""
+    parser = SSEParser()
+    assert parser.feed(b"data: a\r\n\ndata: b\n\r\ndata: c\r\rdata: d\n\r") == [SSEEvent(None, text) for text in "abcd"]
+    assert parser.feed(b"\ndata: e\r") == []
+    assert parser.feed(b"\ndata: f\r\n\r\n") == [SSEEvent(None, "e\nf")]
+
+
+def test_event_is_not_held_back_by_a_split_line_end():
+    """An event whose last CR has come is given at once; the LF that follows belongs to that CR."""
+    parser = SSEParser()
+    assert parser.feed(b"data: a\r\n\r") == [SSEEvent(None, "a")]
+    assert parser.feed(b"\n") == []
+    assert parser.feed(b"\r\ndata: b\r\n\r\n") == [SSEEvent(None, "b")]
+
+
+def test_pending_leaves_out_the_second_half_of_a_line_end():
+    """An LF that only completes the last piece's CR LF is no open event."""
+    splitter = EventSplitter()
+    splitter.feed(b"data: a\r\n\r")
+    splitter.feed(b"\n")
+    assert splitter.pending == b""
+    splitter.feed(b"dat")
+    assert splitter.pending == b"dat"
+
+
+def test_byte_order_mark_at_the_start_only():
+    """A leading BOM is skipped, as clients do; anywhere else it is a part of a field name."""
+    parser = SSEParser()
+    assert parser.feed(b"\xef\xbb\xbfdata: a\n\n") == [SSEEvent(None, "a")]
+    assert parser.feed(b"\xef\xbb\xbfdata: b\n\n") == []
+
+
+def test_bytes_that_are_not_utf8_do_not_raise():
+    """A broken character becomes U+FFFD and the reader goes on; an id with NUL is ignored."""
+    assert SSEParser().feed(b"id: a\0b\ndata: \xff\n\n") == [SSEEvent(None, "\ufffd")]
+
+
+def test_an_event_is_bounded():
+    """An event that never ends is an error, not memory without bound; many small ones are fine."""
+    parser = SSEParser(max_event=100)
+    for _ in range(50):
+        assert len(parser.feed(b"data: 0123456789\n\n")) == 1
+    for _ in range(5):
+        parser.feed(b"data: 0123456789\n")
+    with pytest.raises(EventTooLargeError):
+        parser.feed(b"data: 0123456789\n")
+
+
+@pytest.mark.parametrize(("data", "event"), [("x", None), ("a\nb\n", "e"), ("", None)])
+def test_format_is_read_back(data, event):
+    """What format_event writes is what the parser reads."""
+    assert SSEParser().feed(format_event(data, event)) == [SSEEvent(event, data)]
