@@ -1,0 +1,280 @@
+"""Admission: who gets a slot, who waits, and how each request ends. A pure machine, one owner (`iop.edge.door`).
+
+Every method takes `now` (seconds, monotonic) and returns the effects of what it did, in order. A freed slot goes to
+the earliest waiter that can use that provider; a slot is held until its lease is given back, exactly once.
+"""
+
+from collections.abc import Sequence
+
+from iop.domain import pictures, refresh, refusals
+from iop.domain.effects import Effects, Lease, Load, Outcome
+from iop.domain.errors import IopError
+from iop.domain.fleet import Node
+from iop.domain.line import Request
+from iop.domain.pool import Pool
+from iop.domain.snapshots import PoolSnapshot
+from iop.domain.specs import LineBounds, PoolSpec
+
+#: failures without an HTTP status from the engine: before the first byte they take a request back to the line
+FAILURES = frozenset({"unreachable", "reset", "link_lost", "busy"})
+
+
+class Admission:
+    """Slots and line of one pool. `bounds` hold until the first `configure`."""
+
+    def __init__(self, bounds: LineBounds | None = None) -> None:
+        self._pool = Pool(bounds or LineBounds())
+        self._arrivals = 0
+        self._leaving = False
+        self._closed = False
+
+    # -- config ------------------------------------------------------------------------------------------------------
+
+    def configure(self, pool: PoolSpec, now: float) -> Effects:
+        """Take over the first config or a refresh. New bounds hold for newcomers; deadlines in line stay."""
+        refresh.apply(self._pool, pool, now)
+        return self._pool.take_effects()
+
+    # -- requests ----------------------------------------------------------------------------------------------------
+
+    def ask(
+        self,
+        request_id: str,
+        model: str,
+        now: float,
+        *,
+        key: str | None = None,
+        key_max_waiting: int | None = None,
+    ) -> Effects:
+        """Ask for a slot: granted, queued or refused.
+
+        The caller knows the model to be of the pool; one that is not is refused (model_not_found). Raises ValueError
+        when a request of that id waits already.
+        """
+        request = self._arrive(request_id, model, now, key=key)
+        if model not in self._pool.models:
+            self._pool.refuse(request, refusals.model_gone(model))
+        else:
+            self._admit(request, now, key_max_waiting)
+        return self._pool.take_effects()
+
+    def claim(self, provider_id: str, request_id: str, model: str, now: float) -> Effects:
+        """Ask for a slot of one provider (a check): its drain is ignored, all else is as in `ask`."""
+        request = self._arrive(request_id, model, now, only=provider_id)
+        if not self._pool.candidates(request):
+            self._pool.refuse(request, refusals.provider_gone(provider_id))
+        else:
+            self._admit(request, now, None)
+        return self._pool.take_effects()
+
+    def abandon(self, request_id: str, now: float) -> Effects:  # noqa: ARG002 - every event carries its time
+        """Take a waiter out whose client has left. An id that does not wait: no effect."""
+        place = self._pool.line.waiting.get(request_id)
+        if place is not None:
+            self._pool.abandon(place)
+        return self._pool.take_effects()
+
+    # -- leases ------------------------------------------------------------------------------------------------------
+
+    def lease(self, lease_id: int) -> Lease | None:
+        """Return an open lease; None when it was given back or never was."""
+        held = self._pool.held.get(lease_id)
+        return None if held is None else held.lease
+
+    def end(self, lease_id: int, outcome: Outcome, now: float, *, reason: str | None = None) -> Effects:
+        """Give a slot back: its work has really ended. Adopted work has no client, so its end is `cancelled`.
+
+        A lease that is not open changes nothing and is counted as an anomaly.
+        """
+        held = self._pool.held.get(lease_id)
+        if held is None:
+            self._pool.note_bad_release(lease_id)
+            return ()
+        self._pool.close(held, Outcome.CANCELLED if held.request is None else outcome, reason)
+        self._pool.dispatch([held.provider], now)
+        return self._pool.take_effects()
+
+    def give_back(self, lease_id: int, failure: str, now: float, *, detail: str | None = None) -> Effects:
+        """Give a slot back because the work failed without an HTTP status and before the first byte.
+
+        `failure` is unreachable, reset, link_lost or busy (ValueError otherwise). The request is in line again, with
+        that provider excluded unless it was busy; or, with no candidate left, its grant ends as failed.
+        """
+        if failure not in FAILURES:
+            raise ValueError(f"not a failure that takes a request back to the line: {failure}")
+        held = self._pool.held.get(lease_id)
+        if held is None:
+            self._pool.note_bad_release(lease_id)
+            return ()
+        reason = f"{failure}: {detail}" if detail else failure
+        request, provider = held.request, held.provider
+        if request is None:
+            self._pool.close(held, Outcome.FAILED, reason)
+        elif (error := self._no_way_back(request, provider.id, failure)) is not None:
+            self._pool.close(held, Outcome.FAILED, reason, error)
+        else:
+            self._pool.take_back(held, request, reason, now)
+        if failure == "busy":
+            provider.busy = True
+            self._pool.ledger.node_over_capacity += 1
+        others = self._pool.candidates(request) if request is not None and request.place is not None else ()
+        self._pool.dispatch(dict.fromkeys((provider, *others)), now)
+        return self._pool.take_effects()
+
+    # -- nodes -------------------------------------------------------------------------------------------------------
+
+    def node_connected(
+        self,
+        node_id: str,
+        epoch: int,
+        now: float,
+        running: Sequence[tuple[str, str]] = (),
+    ) -> Effects:
+        """Take a node's new link into account, with the work it still runs: (provider id, request id) each.
+
+        `epoch` grows with each link of a node; one that does not changes nothing. What is still held through an
+        older link ends as failed: the shell had its chance to settle it when the link was lost.
+        """
+        node = self._pool.fleet.node(node_id)
+        if epoch <= node.epoch:
+            return ()
+        self._pool.cut_link(node, adopted_only=False)
+        node.epoch, node.connected, node.link_reason = epoch, True, None
+        for provider in self._pool.fleet.of_node(node):
+            provider.busy = False
+        self._pool.show_node(node, now)
+        for provider_id, request_id in running:
+            adopter = self._pool.fleet.providers.get(provider_id)
+            if adopter is not None and adopter.node is node:
+                self._pool.adopt(adopter, request_id, now)
+        self._pool.dispatch(self._pool.fleet.providers.values(), now)
+        return self._pool.take_effects()
+
+    def node_lost(self, node_id: str, epoch: int, now: float) -> Effects:
+        """Take the loss of a node's link into account; the loss of an older link changes nothing.
+
+        Adopted work ends as failed; other leases stay until the shell settles each, right after.
+        """
+        node = self._pool.fleet.nodes.get(node_id)
+        if node is None or not node.connected or epoch != node.epoch:
+            return ()
+        node.connected, node.link_reason = False, "link lost"
+        self._pool.show_node(node, now)
+        self._pool.cut_link(node, adopted_only=True)
+        return self._pool.take_effects()
+
+    def provider_health(self, provider_id: str, up: bool, reason: str | None, now: float) -> Effects:  # noqa: FBT001 - the probe's answer is the subject
+        """Take a probe's result (the node debounces) into account; `up` also ends a busy block."""
+        provider = self._pool.fleet.providers.get(provider_id)
+        if provider is None:
+            return ()
+        provider.up, provider.health_reason = up, None if up else reason
+        if up:
+            provider.busy = False
+        self._pool.show([provider], now)
+        self._pool.dispatch([provider], now)
+        return self._pool.take_effects()
+
+    def drain(self, node_id: str, until: float, reason: str | None, now: float) -> Effects:
+        """Hand nothing new to a node until `until` (seconds, same clock); a second drain replaces the first."""
+        node = self._pool.fleet.node(node_id)
+        node.drain_until, node.drain_reason = until, reason
+        self._pool.show_node(node, now)
+        return self._pool.take_effects()
+
+    def undrain(self, node_id: str, now: float) -> Effects:
+        """End a node's drain lease."""
+        node = self._pool.fleet.nodes.get(node_id)
+        if node is not None and node.drain_until is not None:
+            self._end_drain(node, now)
+        return self._pool.take_effects()
+
+    # -- time and the end --------------------------------------------------------------------------------------------
+
+    def tick(self, now: float) -> Effects:
+        """Do what is due: drain leases, deadlines (`queue.max_wait`), grace (`queue.offline_grace`)."""
+        pool, grace = self._pool, self._pool.bounds.offline_grace
+        for node in list(pool.fleet.nodes.values()):
+            if node.drain_until is not None and node.drain_until <= now:
+                self._end_drain(node, now)
+        for place in pool.line.overdue(now):
+            request = place.request
+            pool.expire(place, refusals.queue_timeout(request.deadline - request.arrived))
+        for place in pool.line.out_of_grace(now, grace):
+            request = place.request
+            pool.expire(place, refusals.no_provider_available(request.model, grace, request.failures))
+        return pool.take_effects()
+
+    def next_wakeup(self) -> float | None:
+        """Tell when `tick` has something to do next (seconds); None = nothing is pending."""
+        due = [node.drain_until for node in self._pool.fleet.nodes.values() if node.drain_until is not None]
+        if (end := self._pool.line.next_end(self._pool.bounds.offline_grace)) is not None:
+            due.append(end)
+        return min(due, default=None)
+
+    def shut_down(self, now: float) -> Effects:  # noqa: ARG002 - every event carries its time
+        """Refuse newcomers from now on. Waiters keep their places and may still be granted."""
+        self._leaving = True
+        return ()
+
+    def expire_all(self, now: float) -> Effects:  # noqa: ARG002 - every event carries its time
+        """End every wait with 503 shutting_down: `drain_timeout` is over. Nothing gets in line after this."""
+        self._leaving = self._closed = True
+        for place in sorted(self._pool.line.waiting.values(), key=lambda place: place.request.number):
+            self._pool.expire(place, refusals.shutting_down())
+        return self._pool.take_effects()
+
+    # -- pictures ----------------------------------------------------------------------------------------------------
+
+    def snapshot(self, now: float) -> PoolSnapshot:
+        """Show everything at `now`."""
+        return pictures.picture(self._pool, now)
+
+    def load(self) -> Load:
+        """Slots declared, slots held, requests waiting."""
+        return self._pool.load()
+
+    # -- inner steps -------------------------------------------------------------------------------------------------
+
+    def _arrive(
+        self, request_id: str, model: str, now: float, *, key: str | None = None, only: str | None = None
+    ) -> Request:
+        if request_id in self._pool.line.waiting:
+            raise ValueError(f"a request with the id {request_id!r} waits already")
+        self._arrivals += 1
+        self._pool.ledger.received += 1
+        return Request(request_id, model, self._arrivals, now, now + self._pool.bounds.max_wait, only, key)
+
+    def _admit(self, request: Request, now: float, key_max_waiting: int | None) -> None:
+        pool, limit = self._pool, self._pool.bounds.max_waiting
+        check = request.only is not None
+        usable = [provider for provider in pool.candidates(request) if provider.takes_work(drain_ignored=check)]
+        if self._leaving:
+            pool.refuse(request, refusals.shutting_down())
+        elif usable:
+            pool.grant(request, usable, now)
+        elif len(pool.line) >= limit:
+            pool.refuse(request, refusals.queue_full(limit))
+        elif (
+            request.key is not None
+            and key_max_waiting is not None
+            and pool.line.waiting_of_key(request.key) >= key_max_waiting
+        ):
+            pool.refuse(request, refusals.key_queue_full(key_max_waiting))
+        else:
+            pool.enqueue(request, now)
+
+    def _no_way_back(self, request: Request, provider_id: str, failure: str) -> IopError | None:
+        """Note the failure; return the error for the client when nobody is left to try."""
+        if self._closed:
+            return refusals.shutting_down()
+        if failure != "busy":
+            request.failures[provider_id] = failure
+        if self._pool.candidates(request):
+            return None
+        return refusals.unreachable(request.model, request.failures or {provider_id: failure})
+
+    def _end_drain(self, node: Node, now: float) -> None:
+        node.drain_until = node.drain_reason = None
+        self._pool.show_node(node, now)
+        self._pool.dispatch(self._pool.fleet.of_node(node), now)

@@ -1,0 +1,146 @@
+"""Providers and nodes: who takes new work now, and which of several does.
+
+A provider's state is never stored: it follows from its node's link and drain lease, its probe, and the config.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from iop.domain.snapshots import NodeState, ProviderState
+
+#: states in which a candidate does not count as coming back
+GONE = frozenset({ProviderState.OFFLINE, ProviderState.DOWN})
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """A node as admission sees it: its link (with the link's epoch) and its drain lease, times in seconds."""
+
+    id: str
+    epoch: int = -1
+    connected: bool = False
+    link_reason: str | None = "not connected yet"
+    drain_until: float | None = None
+    drain_reason: str | None = None
+    shown: tuple[NodeState, bool] = (NodeState.OFFLINE, False)
+
+    @property
+    def state(self) -> NodeState:
+        """The first that holds: draining, offline, connected."""
+        if self.drain_until is not None:
+            return NodeState.DRAINING
+        return NodeState.CONNECTED if self.connected else NodeState.OFFLINE
+
+    @property
+    def reason(self) -> str | None:
+        """Why it is in that state."""
+        return self.drain_reason if self.drain_until is not None else self.link_reason
+
+
+@dataclass(slots=True, eq=False)
+class Provider:
+    """A provider and its slots. `leases` maps a lease id to the time of its grant, oldest first.
+
+    `busy` is set when its node said busy: no grant until the next end, hello or good probe.
+    """
+
+    id: str
+    node: Node
+    capacity: int
+    up: bool = True
+    health_reason: str | None = None
+    busy: bool = False
+    removing: bool = False
+    last_pick: int = 0
+    shown: ProviderState | None = None
+    leases: dict[int, float] = field(default_factory=dict)
+
+    @property
+    def in_flight(self) -> int:
+        """Slots held now."""
+        return len(self.leases)
+
+    @property
+    def state(self) -> ProviderState:
+        """The first that holds: removing, draining, offline, down, ready."""
+        return self._state(drain_ignored=False)
+
+    def _state(self, *, drain_ignored: bool) -> ProviderState:
+        if self.removing:
+            return ProviderState.REMOVING
+        if self.node.drain_until is not None and not drain_ignored:
+            return ProviderState.DRAINING
+        if not self.node.connected:
+            return ProviderState.OFFLINE
+        return ProviderState.READY if self.up else ProviderState.DOWN
+
+    @property
+    def reason(self) -> str | None:
+        """Why it is in its state; None when ready and unhindered."""
+        match self.state:
+            case ProviderState.REMOVING:
+                return "removed from the config"
+            case ProviderState.DRAINING:
+                return self.node.drain_reason
+            case ProviderState.OFFLINE:
+                return self.node.link_reason
+            case ProviderState.DOWN:
+                return self.health_reason
+            case _:
+                return "its node said busy" if self.busy else None
+
+    def takes_work(self, *, drain_ignored: bool) -> bool:
+        """Tell whether a slot of it may be granted now."""
+        if self.busy or len(self.leases) >= self.capacity:
+            return False
+        return self._state(drain_ignored=drain_ignored) is ProviderState.READY
+
+    def is_gone(self, *, drain_ignored: bool) -> bool:
+        """Tell whether it is offline or down, so that waiting for it is a matter of grace."""
+        return self._state(drain_ignored=drain_ignored) in GONE
+
+
+class Fleet:
+    """All providers (declared, and removed ones that still hold slots) and all nodes heard of."""
+
+    def __init__(self) -> None:
+        self.providers: dict[str, Provider] = {}
+        self.nodes: dict[str, Node] = {}
+        self._picks = 0
+
+    @property
+    def capacity(self) -> int:
+        """Slots of all declared providers, ready or not."""
+        return sum(provider.capacity for provider in self.providers.values() if not provider.removing)
+
+    def node(self, node_id: str) -> Node:
+        """Return the node, making its record when it is new: a node need not have providers."""
+        return self.nodes.setdefault(node_id, Node(node_id))
+
+    def of_node(self, node: Node) -> list[Provider]:
+        """Return the node's providers."""
+        return [provider for provider in self.providers.values() if provider.node is node]
+
+    def declared(self, provider_ids: Iterable[str]) -> tuple[Provider, ...]:
+        """Return those of the named providers that are in the config."""
+        found = (self.providers.get(provider_id) for provider_id in dict.fromkeys(provider_ids))
+        return tuple(provider for provider in found if provider is not None and not provider.removing)
+
+    def pick(self, candidates: Sequence[Provider]) -> Provider:
+        """Choose: lowest in-flight / capacity, then more free slots, then the one not picked for longest."""
+        chosen = min(candidates, key=_preference)
+        self._picks += 1
+        chosen.last_pick = self._picks
+        return chosen
+
+    def forget_unused_nodes(self) -> None:
+        """Drop records that carry nothing: no provider, no link, no drain lease."""
+        used = {provider.node.id for provider in self.providers.values()}
+        for node in list(self.nodes.values()):
+            if node.id not in used and not node.connected and node.drain_until is None:
+                del self.nodes[node.id]
+
+
+def _preference(provider: Provider) -> tuple[float, int, int]:
+    free = provider.capacity - provider.in_flight
+    return provider.in_flight / provider.capacity, -free, provider.last_pick

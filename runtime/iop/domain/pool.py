@@ -1,0 +1,247 @@
+"""The steps that admission is made of: each changes slots, line and counters together and records one effect.
+
+`Admission` is the surface; it calls these in the order a thing happens and hands the recorded effects out.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from iop.domain import refusals
+from iop.domain.effects import Effect, Effects, EffectType, Lease, Load, Outcome
+from iop.domain.errors import IopError
+from iop.domain.fleet import Fleet, Node, Provider
+from iop.domain.ledger import FATE_OF_OUTCOME, Fate, Ledger
+from iop.domain.line import Line, Place, Request
+from iop.domain.specs import LineBounds
+from iop.domain.states import State
+
+#: how many closed leases are remembered to tell a second release from one of an older link epoch
+_REMEMBERED = 8192
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """An open lease: who holds the slot of which provider. `request` is None for adopted work."""
+
+    lease: Lease
+    provider: Provider
+    request: Request | None
+
+    @property
+    def model(self) -> str | None:
+        """The model of the request; adopted work has none that is known."""
+        return None if self.request is None else self.request.model
+
+
+class Pool:
+    """All state of admission, and its elementary steps. Times are in seconds on the caller's clock."""
+
+    def __init__(self, bounds: LineBounds) -> None:
+        self.bounds = bounds
+        self.models: Mapping[str, tuple[str, ...]] = {}
+        self.fleet = Fleet()
+        self.line = Line()
+        self.ledger = Ledger()
+        self.held: dict[int, Held] = {}
+        self._closed: dict[int, tuple[str, int]] = {}
+        self._last_lease = 0
+        self._effects: list[Effect] = []
+
+    def take_effects(self) -> Effects:
+        """Hand out what was recorded since the last call."""
+        effects, self._effects = tuple(self._effects), []
+        return effects
+
+    def load(self) -> Load:
+        """Slots declared, held, and requests waiting."""
+        return Load(self.fleet.capacity, len(self.held), len(self.line))
+
+    def load_of(self, provider: Provider) -> Load:
+        """Return the same of one provider; `queued` = waiters it could serve."""
+        return Load(provider.capacity, provider.in_flight, self.line.queued_for(provider.id))
+
+    def candidates(self, request: Request) -> tuple[Provider, ...]:
+        """Return the declared providers that may still serve this request."""
+        named = self.models.get(request.model, ()) if request.only is None else (request.only,)
+        return self.fleet.declared(provider_id for provider_id in named if provider_id not in request.failures)
+
+    # -- the line ----------------------------------------------------------------------------------------------------
+
+    def enqueue(self, request: Request, now: float) -> None:
+        """Let a newcomer wait."""
+        request.move(State.QUEUED)
+        self.line.join(request, self.candidates(request), now)
+        self._about(EffectType.QUEUED, request)
+
+    def refuse(self, request: Request, error: IopError) -> None:
+        """Turn a newcomer away without a place."""
+        request.move(State.RUN_ERROR)
+        self.ledger.refused += 1
+        self._about(EffectType.REFUSED, request, error)
+
+    def expire(self, place: Place, error: IopError) -> None:
+        """Let a waiter go with an error."""
+        place.request.move(State.RUN_ERROR)
+        self.line.leave(place)
+        self.ledger.expired += 1
+        self._about(EffectType.EXPIRED, place.request, error)
+
+    def abandon(self, place: Place) -> None:
+        """Let a waiter go whose client has left."""
+        place.request.move(State.RUN_ERROR)
+        self.line.leave(place)
+        self.ledger.abandoned += 1
+        self._about(EffectType.ABANDONED, place.request)
+
+    # -- slots -------------------------------------------------------------------------------------------------------
+
+    def grant(self, request: Request, usable: list[Provider], now: float) -> None:
+        """Give one of these providers' slots to a request: choosing, claiming and counting are one step."""
+        request.move(State.PROVIDER_ADMITTED)
+        if request.place is not None:
+            self.line.leave(request.place)
+        provider = self.fleet.pick(usable)
+        held = self._open(provider, request, (request.id, request.model), now)
+        self.ledger.count(provider.id, Fate.ADMITTED)
+        self._about_lease(EffectType.GRANTED, held)
+
+    def adopt(self, provider: Provider, request_id: str, now: float) -> None:
+        """Count work that a node found running as held, whatever the capacity."""
+        held = self._open(provider, None, (request_id, ""), now)
+        self.ledger.count(provider.id, Fate.ADOPTED)
+        self._about_lease(EffectType.ADOPTED, held)
+
+    def close(self, held: Held, outcome: Outcome, reason: str | None, error: IopError | None = None) -> None:
+        """End a grant for good."""
+        if held.request is not None:
+            dispatched = (State.PROVIDER_DISPATCHED, State.RUN_COMPLETE)
+            held.request.move(*(dispatched if outcome is Outcome.COMPLETED else (State.RUN_ERROR,)))
+        self._release(held)
+        self.ledger.count(held.provider.id, FATE_OF_OUTCOME[outcome])
+        self._about_lease(EffectType.ENDED, held, outcome=outcome, reason=reason, error=error)
+
+    def take_back(self, held: Held, request: Request, reason: str, now: float) -> None:
+        """Return a grant before the first byte: its request is in line again, at its old place."""
+        request.move(State.QUEUED)
+        self._release(held)
+        self.line.join(request, self.candidates(request), now)
+        self.ledger.count(held.provider.id, Fate.RETURNED)
+        self._about_lease(EffectType.RETURNED, held, reason=reason)
+
+    def cut_link(self, node: Node, *, adopted_only: bool) -> None:
+        """End what is still held through a node's lost link. Work whose shell settles it itself may be left alone."""
+        for held in [held for held in self.held.values() if held.lease.node_id == node.id]:
+            if held.request is None:
+                self.close(held, Outcome.FAILED, "link_lost")
+            elif not adopted_only:
+                error = refusals.unreachable(held.request.model, {held.provider.id: "link_lost"})
+                self.close(held, Outcome.FAILED, "link_lost", error)
+
+    def dispatch(self, opened: Iterable[Provider], now: float) -> None:
+        """Hand free slots of these providers over, earliest arrival first.
+
+        After each step of admission no waiter has a candidate that takes work; so only providers that have just
+        changed need be looked at, and a newcomer that finds a free slot passes nobody.
+        """
+        providers = list(opened)
+        while (place := self.line.earliest(providers)) is not None and place.group is not None:
+            self.grant(place.request, place.group.usable(), now)
+
+    def note_bad_release(self, lease_id: int) -> None:
+        """Count a release of a lease that is not open, and change nothing else."""
+        node_id, epoch = self._closed.get(lease_id, ("", 0))
+        node = self.fleet.nodes.get(node_id)
+        if node is not None and epoch < node.epoch:
+            self.ledger.stale_release += 1
+        else:
+            self.ledger.double_release += 1
+
+    # -- states ------------------------------------------------------------------------------------------------------
+
+    def show_node(self, node: Node, now: float) -> None:
+        """Record what became of a node and its providers, where it changed."""
+        if node.shown != (node.state, node.connected):
+            node.shown = (node.state, node.connected)
+            reason = _reason(node.state, node.reason)
+            self._effects.append(Effect(EffectType.NODE, self.load(), node_id=node.id, reason=reason))
+        self.show(self.fleet.of_node(node), now)
+
+    def show(self, providers: Iterable[Provider], now: float) -> None:
+        """Record new states of providers, and let the grace of their waiters begin or end."""
+        for provider in providers:
+            if provider.shown is not provider.state:
+                provider.shown = provider.state
+                self.about_provider(EffectType.PROVIDER, provider, _reason(provider.state, provider.reason))
+            for group in self.line.of_provider(provider.id):
+                group.note_candidates(now)
+
+    def about_provider(self, kind: EffectType, provider: Provider, reason: str) -> None:
+        """Record an effect on a provider."""
+        self._effects.append(
+            Effect(
+                kind,
+                self.load(),
+                provider_id=provider.id,
+                node_id=provider.node.id,
+                reason=reason,
+                provider=self.load_of(provider),
+            ),
+        )
+
+    # -- inner steps -------------------------------------------------------------------------------------------------
+
+    def _open(self, provider: Provider, request: Request | None, names: tuple[str, str], now: float) -> Held:
+        self._last_lease += 1
+        waited = 0.0 if request is None else now - request.arrived
+        node = provider.node
+        lease = Lease(self._last_lease, *names, provider.id, node.id, node.epoch, waited)
+        held = self.held[lease.id] = Held(lease, provider, request)
+        provider.leases[lease.id] = now
+        return held
+
+    def _release(self, held: Held) -> None:
+        """Free the slot: the one place where a slot is given back."""
+        lease, provider = held.lease, held.provider
+        del self.held[lease.id]
+        del provider.leases[lease.id]
+        provider.busy = False
+        self._closed[lease.id] = (lease.node_id, lease.epoch)
+        if len(self._closed) > _REMEMBERED:
+            del self._closed[next(iter(self._closed))]
+        if provider.removing and not provider.leases:
+            del self.fleet.providers[provider.id]
+
+    def _about(self, kind: EffectType, request: Request, error: IopError | None = None) -> None:
+        reason = None if error is None else error.code
+        self._effects.append(
+            Effect(kind, self.load(), request_id=request.id, model=request.model, reason=reason, error=error),
+        )
+
+    def _about_lease(
+        self,
+        kind: EffectType,
+        held: Held,
+        *,
+        outcome: Outcome | None = None,
+        reason: str | None = None,
+        error: IopError | None = None,
+    ) -> None:
+        self._effects.append(
+            Effect(
+                kind,
+                self.load(),
+                request_id=held.lease.request_id,
+                model=held.model,
+                provider_id=held.lease.provider_id,
+                node_id=held.lease.node_id,
+                outcome=outcome,
+                reason=reason,
+                provider=self.load_of(held.provider),
+                lease=held.lease,
+                error=error,
+            ),
+        )
+
+
+def _reason(state: str, reason: str | None) -> str:
+    return f"{state}: {reason}" if reason else f"{state}"

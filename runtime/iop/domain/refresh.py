@@ -1,0 +1,66 @@
+"""Taking over a new pool: the first config, and each refresh. Live work is never cut here."""
+
+from iop.domain import refusals
+from iop.domain.effects import EffectType
+from iop.domain.errors import IopError
+from iop.domain.fleet import Provider
+from iop.domain.line import Request
+from iop.domain.pool import Pool
+from iop.domain.specs import PoolSpec, ProviderSpec
+
+
+def apply(pool: Pool, spec: PoolSpec, now: float) -> None:
+    """Make the pool what `spec` says: add, resize, reroute, remove; then let waiters move on, expire or be granted."""
+    pool.bounds = spec.bounds
+    pool.models = {model: tuple(provider_ids) for model, provider_ids in spec.models.items()}
+    for provider_spec in spec.providers:
+        _declare(pool, provider_spec)
+    declared = {provider_spec.id for provider_spec in spec.providers}
+    touched = list(pool.fleet.providers.values())
+    for provider in touched:
+        provider.removing = provider.id not in declared
+    _reroute(pool, now)
+    pool.show(touched, now)
+    for provider in touched:
+        if provider.removing and not provider.leases:
+            del pool.fleet.providers[provider.id]
+    _expire_stranded(pool)
+    pool.fleet.forget_unused_nodes()
+    pool.dispatch(pool.fleet.providers.values(), now)
+
+
+def _declare(pool: Pool, spec: ProviderSpec) -> None:
+    node = pool.fleet.node(spec.node_id)
+    provider = pool.fleet.providers.get(spec.id)
+    if provider is None:
+        pool.fleet.providers[spec.id] = Provider(spec.id, node, spec.capacity)
+        return
+    provider.node = node
+    if provider.capacity != spec.capacity:
+        before, provider.capacity = provider.capacity, spec.capacity
+        pool.about_provider(EffectType.CAPACITY, provider, f"{before} -> {spec.capacity}")
+
+
+def _reroute(pool: Pool, now: float) -> None:
+    """Give each group of waiters its candidates of now."""
+    for group in list(pool.line.groups.values()):
+        candidates = pool.candidates(group.head().request)
+        if candidates != group.candidates:
+            pool.line.reroute(group, candidates)
+            group.note_candidates(now)
+
+
+def _expire_stranded(pool: Pool) -> None:
+    """Let those go who have no candidate left."""
+    for group in list(pool.line.groups.values()):
+        if not group.candidates:
+            for place in group.places():
+                pool.expire(place, _nobody_left(pool, place.request))
+
+
+def _nobody_left(pool: Pool, request: Request) -> IopError:
+    if request.only is not None:
+        return refusals.provider_gone(request.only)
+    if request.model not in pool.models:
+        return refusals.model_gone(request.model)
+    return refusals.unreachable(request.model, request.failures)

@@ -1,0 +1,75 @@
+"""The errors admission makes: each names the limit that was met and the knob that sets it.
+
+Retry-After values (seconds) are hints: a slot may be free a moment later, a lost provider takes longer to come back.
+"""
+
+from collections.abc import Mapping
+
+from iop.domain.errors import IopError, NotFound, QueueFull, Unavailable, UpstreamError
+
+_SOON = 1
+_LATER = 5
+
+
+def queue_full(limit: int) -> IopError:
+    """429: `queue.max_waiting` requests wait already."""
+    return QueueFull(
+        f"The line is full: {limit} requests may wait (queue.max_waiting: {limit}). Try again later.",
+        retry_after=_SOON,
+    )
+
+
+def key_queue_full(limit: int) -> IopError:
+    """429: as many requests of this API key wait as it may have in line."""
+    return QueueFull(
+        f"The line is full for this API key: {limit} of its requests may wait (auth.api_keys[].max_waiting: {limit}). "
+        "Try again later.",
+        retry_after=_SOON,
+    )
+
+
+def queue_timeout(max_wait: float) -> IopError:
+    """503: no slot became free in `queue.max_wait` seconds."""
+    return Unavailable(
+        f"No slot became free within {max_wait:g}s (queue.max_wait: {max_wait:g}s). Try again later.",
+        code="queue_timeout",
+        retry_after=_SOON,
+    )
+
+
+def no_provider_available(model: str, grace: float, failures: Mapping[str, str]) -> IopError:
+    """503: every provider of the model stayed offline or down for `queue.offline_grace` seconds."""
+    tried = f" Tried before: {_list(failures)}." if failures else ""
+    return Unavailable(
+        f"Every provider of model '{model}' is offline or down, and none came back within {grace:g}s "
+        f"(queue.offline_grace: {grace:g}s).{tried} Try again later.",
+        code="no_provider_available",
+        retry_after=_LATER,
+    )
+
+
+def shutting_down() -> IopError:
+    """503: this Edge takes no new work, or its `drain_timeout` is over."""
+    return Unavailable("This Edge is shutting down (drain_timeout).", code="shutting_down", retry_after=_LATER)
+
+
+def model_gone(model: str) -> IopError:
+    """404: no such pool model (any more)."""
+    return NotFound(f"The model '{model}' does not exist.", code="model_not_found", param="model")
+
+
+def provider_gone(provider_id: str) -> IopError:
+    """404: no such provider (any more)."""
+    return NotFound(f"The provider '{provider_id}' does not exist.", code="not_found")
+
+
+def unreachable(model: str, failures: Mapping[str, str]) -> IopError:
+    """502: every candidate was tried (or is gone) without an HTTP status from its engine."""
+    return UpstreamError(
+        f"No provider of model '{model}' could be reached: {_list(failures) or 'none is configured'}.",
+        code="upstream_unreachable",
+    )
+
+
+def _list(failures: Mapping[str, str]) -> str:
+    return ", ".join(f"{provider_id}: {kind}" for provider_id, kind in failures.items())
