@@ -1,0 +1,302 @@
+"""EngineHTTP against a raw TCP engine: what is sent, what is seen, and how each kind of break is named."""
+
+import asyncio
+import socket
+
+import pytest
+
+from iop.transport.engine_http import EngineError, EngineHttp, basic_auth, join
+from tests.fakes.fake_up import LAST_CHUNK, Exchange, FakeUp, chunk, head, response, stream_head
+from tests.fakes.until import until
+
+DEADLINE = 20.0
+
+
+async def read_all(answer):
+    """Read an answer to its end."""
+    parts = []
+    while data := await answer.read():
+        parts.append(data)
+    return b"".join(parts)
+
+
+async def fetch(script, *, body=b"{}", headers=()):
+    """Send one POST to an engine with this script; return what it saw, the answer and the body."""
+    async with FakeUp(script) as up:
+        http = EngineHttp(up.url)
+        try:
+            answer = await http.request("POST", "chat/completions", headers, body)
+            return up.requests[0], answer, await read_all(answer)
+        finally:
+            await http.close()
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "url"),
+    [
+        ("http://h:1/v1", "http://h:1/v1/models"),
+        ("http://h:1/v1/", "http://h:1/v1/models"),
+        ("http://h:1//v1//", "http://h:1/v1/models"),
+        ("http://h:1", "http://h:1/v1/models"),
+        ("http://h:1/", "http://h:1/v1/models"),
+        ("http://h:1/v1/chat/completions", "http://h:1/v1/models"),
+        ("http://h:1/api/v1", "http://h:1/api/v1/models"),
+        ("http://h:1/v1?key=a", "http://h:1/v1/models?key=a"),
+        ("http://user:word@h:1/v1", "http://h:1/v1/models"),
+    ],
+)
+def test_join_accepts_each_spelling(endpoint, url):
+    """Field case B36: each spelling of an endpoint gives the one right address."""
+    assert join(endpoint, "models") == url
+
+
+def test_basic_auth_from_the_url():
+    """User and password of an endpoint become a header, percent-decoded; without them there is none."""
+    assert basic_auth("http://user:p%40ss@h/v1") == "Basic dXNlcjpwQHNz"
+    assert basic_auth("http://h/v1") is None
+
+
+async def test_request_goes_out_as_given():
+    """Header names keep their spelling, nothing is added but Host, length and the closing of the connection."""
+
+    async def script(exchange: Exchange) -> None:
+        await exchange.send(response(200, b'{"a":1}'))
+
+    seen, answer, body = await fetch(
+        script, body=b'{"x": 2}', headers=[("X-ThinG", "v"), ("Accept-Encoding", "identity")]
+    )
+    assert (seen.method, seen.path, seen.body) == ("POST", "/v1/chat/completions", b'{"x": 2}')
+    assert ("X-ThinG", "v") in seen.fields
+    assert sorted(name.lower() for name, _ in seen.fields) == [
+        "accept-encoding", "connection", "content-length", "host", "x-thing",
+    ]  # fmt: skip
+    assert (answer.status, body, answer.ends_with_connection) == (200, b'{"a":1}', False)
+
+
+async def test_eight_mebibytes_arrive_whole():
+    """Field case B28: a large body is sent with its length and arrives byte for byte."""
+
+    async def script(exchange: Exchange) -> None:
+        await exchange.send(response())
+
+    body = bytes(range(256)) * 4 * 1024 * 8
+    seen, _, _ = await fetch(script, body=body)
+    assert seen.body == body
+
+
+async def test_redirects_are_answers():
+    """A redirect is the engine's answer; nobody follows it."""
+
+    async def script(exchange: Exchange) -> None:
+        await exchange.send(response(307, b"", (("Location", "http://127.0.0.1:1/"),)))
+
+    _, answer, _ = await fetch(script)
+    assert answer.status == 307
+
+
+async def test_cookies_are_forgotten():
+    """A cookie that an engine sets never comes back to it."""
+
+    async def script(exchange: Exchange) -> None:
+        await exchange.send(response(200, b"{}", (("Set-Cookie", "a=b"),)))
+
+    async with FakeUp(script) as up:
+        http = EngineHttp(up.url)
+        for _ in range(2):
+            await read_all(await http.request("GET", "models", ()))
+        await http.close()
+        assert up.requests[1].field("Cookie") is None
+
+
+async def test_environment_proxies_are_not_used(monkeypatch):
+    """A proxy of the environment does not come between node and engine."""
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+
+    async def script(exchange: Exchange) -> None:
+        await exchange.send(response())
+
+    _, answer, _ = await fetch(script)
+    assert answer.status == 200
+
+
+@pytest.mark.parametrize("how", ["close", "reset"])
+async def test_connection_lost_before_a_status_is_a_reset_and_not_retried(how):
+    """A POST whose connection ends before the status line is reported, never sent a second time."""
+
+    async def script(exchange: Exchange) -> None:
+        getattr(exchange, how)()
+
+    async with FakeUp(script) as up:
+        http = EngineHttp(up.url)
+        with pytest.raises(EngineError) as caught:
+            await http.request("POST", "responses", (), b"{}")
+        await http.close()
+        assert caught.value.failure == "reset"
+        assert (len(up.requests), up.connections) == (1, 1)
+
+
+async def test_each_request_has_its_own_connection():
+    """No POST meets an idle connection that its engine is just closing."""
+
+    async def script(exchange: Exchange) -> None:
+        await exchange.send(response())
+
+    async with FakeUp(script) as up:
+        http = EngineHttp(up.url)
+        for _ in range(3):
+            await read_all(await http.request("POST", "responses", (), b"{}"))
+        await http.close()
+        assert up.connections == 3
+
+
+@pytest.mark.parametrize(
+    "endpoint", ["http://127.0.0.1:{port}/v1", "http://no-such-host.invalid/v1", "http://h:99999/v1", "ftp://h/"]
+)
+async def test_no_connection_is_unreachable(endpoint):
+    """Refused, unknown and nonsensical addresses are told without the URL."""
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        http = EngineHttp(endpoint.format(port=closed.getsockname()[1]))
+        with pytest.raises(EngineError) as caught:
+            await http.request("POST", "responses", (), b"{}")
+        await http.close()
+    assert caught.value.failure == "unreachable"
+    assert "://" not in caught.value.detail
+
+
+async def test_not_http_is_broken():
+    """An answer that is not HTTP is told as such."""
+
+    async def script(exchange: Exchange) -> None:
+        await exchange.send(b"SSH-2.0-OpenSSH_9.2\r\n\r\n")
+        exchange.close()
+
+    with pytest.raises(EngineError) as caught:
+        await fetch(script)
+    assert caught.value.failure == "broken"
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        stream_head() + chunk(b"abc"),
+        stream_head() + b"a\r\nabc",
+        head(200, (("Content-Length", "10"),)) + b"abc",
+    ],
+)
+@pytest.mark.parametrize("how", ["close", "reset"])
+async def test_cut_answers_are_broken(sent, how):
+    """Field case B14: a truncated chunked or counted answer never reads as a whole one."""
+    passed = asyncio.Event()
+
+    async def script(exchange: Exchange) -> None:
+        await exchange.send(sent)
+        await passed.wait()
+        getattr(exchange, how)()
+
+    async with FakeUp(script) as up:
+        http = EngineHttp(up.url)
+        answer = await http.request("POST", "responses", (), b"{}")
+        assert await answer.read() == b"abc"
+        passed.set()
+        with pytest.raises(EngineError) as caught:
+            await answer.read()
+        answer.close()
+        await http.close()
+    assert caught.value.failure == "broken"
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.1"])
+async def test_close_delimited_answers_are_read_to_their_end(version):
+    """HTTP/1.0 answers without a length end with their connection, and say so."""
+
+    async def script(exchange: Exchange) -> None:
+        await exchange.send(head(200, version=version) + b"one ")
+        await exchange.send(b"two")
+        exchange.close()
+
+    _, answer, body = await fetch(script)
+    assert (answer.ends_with_connection, body) == (True, b"one two")
+
+
+async def test_bytes_come_as_they_are_sent():
+    """A piece is passed on before the next one is sent: nothing waits for more."""
+    more = asyncio.Event()
+
+    async def script(exchange: Exchange) -> None:
+        await exchange.send(stream_head() + chunk(b"first"))
+        await more.wait()
+        await exchange.send(chunk(b"second") + LAST_CHUNK)
+
+    async with FakeUp(script) as up:
+        http = EngineHttp(up.url)
+        answer = await http.request("POST", "responses", (), b"{}")
+        assert await answer.read() == b"first"
+        more.set()
+        assert await answer.read() == b"second"
+        assert await answer.read() == b""
+        await http.close()
+
+
+async def test_cancel_closes_a_connection_that_waits_for_headers():
+    """Field case B03: leaving before the status line is seen by the engine at once."""
+
+    async def script(exchange: Exchange) -> None:
+        await exchange.peer_left.wait()
+
+    async with FakeUp(script) as up, asyncio.timeout(DEADLINE):
+        http = EngineHttp(up.url)
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(http.request("POST", "responses", (), b"{}"))
+            await until(lambda: up.requests)
+            task.cancel()
+        await up.requests[0].peer_left.wait()
+        await http.close()
+
+
+async def test_close_does_not_wait_for_an_engine_that_stopped_reading():
+    """A cancelled upload ends at once though the engine takes no more bytes."""
+    listening = socket.create_server(("127.0.0.1", 0), backlog=1)
+    with listening:
+        http = EngineHttp(f"http://127.0.0.1:{listening.getsockname()[1]}/v1")
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.2):
+                await http.request("POST", "responses", (), bytes(32 * 1024 * 1024))
+        peer, _ = listening.accept()
+        with peer:
+            peer.settimeout(DEADLINE)
+            await asyncio.to_thread(_read_to_the_end, peer)
+        await http.close()
+
+
+def _read_to_the_end(peer):
+    try:
+        while peer.recv(1 << 20):
+            pass
+    except ConnectionResetError:
+        pass
+
+
+async def test_an_unread_answer_makes_the_engine_wait():
+    """Back-pressure: an engine cannot push far ahead of the reader."""
+    sent = 0
+
+    async def script(exchange: Exchange) -> None:
+        nonlocal sent
+        await exchange.send(stream_head())
+        for _ in range(512):
+            await exchange.send(chunk(bytes(64 * 1024)))
+            sent += 1
+        await exchange.send(LAST_CHUNK)
+
+    async with FakeUp(script) as up:
+        http = EngineHttp(up.url)
+        answer = await http.request("POST", "responses", (), b"{}")
+        before = -1
+        while before != sent:
+            before = sent
+            await asyncio.sleep(0.1)
+        assert sent < 512
+        assert len(await read_all(answer)) == 512 * 64 * 1024
+        await http.close()
