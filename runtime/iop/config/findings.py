@@ -26,7 +26,8 @@ class Finding:
     def __str__(self) -> str:
         where = f" {self.path}" if self.path else ""
         hint = f" ({self.hint})" if self.hint else ""
-        return f"{self.file}:{self.line}:{self.column}: {self.severity} {self.code}{where}: {self.message}{hint}"
+        text = f"{self.file}:{self.line}:{self.column}: {self.severity} {self.code}{where}: {self.message}{hint}"
+        return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
     def as_json(self) -> dict[str, str | int]:
         """The finding in the JSON shape of the interface page."""

@@ -108,3 +108,10 @@ class NodeEntry(Section):
     adapters: Adapters = Adapters()
     providers: Many[Provider] = ()
     runtime: NodeRuntime = NodeRuntime()
+
+    def instance_capacity(self, name: str) -> int:
+        """What the engine instance `name` can bear: its own `capacity`, else the sum over its providers."""
+        for instance in self.adapters.openai_compat_instances:
+            if instance.name == name and instance.capacity is not None:
+                return instance.capacity
+        return sum(provider.capacity for provider in self.providers if provider.adapter == name)

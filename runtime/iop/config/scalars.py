@@ -104,6 +104,23 @@ def parse_size(value: object) -> int:
     return int(Fraction(match[1]) * _BYTES[match[2]])
 
 
+def format_duration(seconds: float) -> str:
+    """Write seconds as the config does, in the largest unit that fits evenly: 120.0 is `2m`."""
+    exact = Fraction(str(seconds))
+    for unit in ("h", "m", "s"):
+        if exact and exact % _SECONDS[unit] == 0:
+            return f"{exact // _SECONDS[unit]}{unit}"
+    return f"{float(exact * 1000):g}ms" if exact else "0s"
+
+
+def format_size(size: int) -> str:
+    """Write bytes as the config does, in the largest unit that fits evenly: 65536 is `64KiB`."""
+    for unit in ("GiB", "MiB", "KiB"):
+        if size and size % _BYTES[unit] == 0:
+            return f"{size // _BYTES[unit]}{unit}"
+    return f"{size}B"
+
+
 def _endpoint(value: str) -> str:
     try:
         parts = urlsplit(value)
@@ -140,16 +157,19 @@ Duration = Annotated[
     float,
     PlainValidator(parse_duration),
     AfterValidator(_positive),
+    PlainSerializer(format_duration),
     WithJsonSchema({"type": "string", "pattern": f"^{_DURATION.pattern}$", "examples": ["500ms", "15s", "2m", "1h"]}),
 ]
 DurationOrZero = Annotated[
     float,
     PlainValidator(parse_duration),
+    PlainSerializer(format_duration),
     WithJsonSchema({"type": "string", "pattern": f"^{_DURATION.pattern}$", "examples": ["0s", "15s"]}),
 ]
 Size = Annotated[
     int,
     PlainValidator(parse_size),
+    PlainSerializer(format_size),
     WithJsonSchema({"type": "string", "pattern": f"^{_SIZE.pattern}$", "examples": ["512B", "64KiB", "1GiB"]}),
 ]
 ListenAddress = Annotated[

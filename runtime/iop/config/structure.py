@@ -14,7 +14,7 @@ from iop.config.findings import Finding
 
 M = TypeVar("M", bound=BaseModel)
 
-_SECRET_KEY = re.compile(r"(^|_)(token|secret|password|passwd|apikey|api_key|key|authorization)$")
+_SECRET_KEY = re.compile(r"(^|_)(token|secret|password|passwd|apikey|api_key|key|authorization|sha256)$")
 _EXPECTED = {
     "string_type": "text",
     "int_type": "an integer",
@@ -45,7 +45,7 @@ def _finding(document: Document, model: type[BaseModel], details: ErrorDetails) 
         return _unknown_key(document, model, path)
     if kind == "missing":
         message = f"the key {path[-1]} is missing"
-        return document.finding("error", "missing_key", path, message, f"add {path[-1]}: …")
+        return document.finding("error", "missing_key", path, message, f"add the key {path[-1]}")
     if kind in _EXPECTED:
         return _wrong_type(document, path, _EXPECTED[kind])
     if kind == "value_error":
@@ -57,9 +57,10 @@ def _finding(document: Document, model: type[BaseModel], details: ErrorDetails) 
 def _wrong_type(document: Document, path: Path, expected: str) -> Finding:
     value = _value(document.data, path)
     plain = document.plain.get(path)
+    if expected == "text" and plain and _is_secret(str(path[-1])):
+        return document.finding("error", "quote_it", path, f"expected text, found {_kind(value)}", "quote it")
     if expected == "text" and plain:
-        reading = value.reading if isinstance(value, Odd) else _kind(value)
-        message = f"expected text, but YAML reads {_clip(plain)} as {reading}"
+        message = f"expected text, but YAML reads {_clip(plain)} as {_kind(value)}"
         return document.finding("error", "quote_it", path, message, f'quote it: "{_clip(plain)}"')
     if isinstance(value, Odd):
         message = f"expected {expected}, but YAML reads {_clip(value.text)} as {value.reading}"
@@ -102,12 +103,11 @@ def _unknown_key(document: Document, model: type[BaseModel], path: Path) -> Find
     known = sorted({key for section in _sections_at(model, path[:-1]) for key in section.model_fields})
     message = f"unknown key {_clip(name)}"
     near = nearest(_snake(name), known)
+    if _is_secret(name) and isinstance(_value(document.data, path), str):
+        hint = f"secrets stand in files or as a SHA-256; known here: {', '.join(known)}"
+        return document.finding("error", "secret_in_config", path, message, hint, key=True)
     if near is not None:
         return document.finding("error", "unknown_key", path, message, f"did you mean {near}?", key=True)
-    value = _value(document.data, path)
-    if _SECRET_KEY.search(_snake(name)) and isinstance(value, str):
-        hint = f"secrets stand in files: use {name}_file or a SHA-256; known here: {', '.join(known)}"
-        return document.finding("error", "secret_in_config", path, message, hint, key=True)
     places = sorted({where for where, section in _all_sections(model, "") if _snake(name) in section.model_fields})
     if places:
         hint = f"it belongs under {' or '.join(places)}: check the indentation"
@@ -119,6 +119,11 @@ def nearest(name: str, known: list[str]) -> str | None:
     """The known word that looks most like `name`, or None."""
     found = difflib.get_close_matches(name, known, n=1, cutoff=0.7)
     return found[0] if found else None
+
+
+def _is_secret(name: str) -> bool:
+    """True when a key of this name would hold a secret; its value is never shown."""
+    return _SECRET_KEY.search(_snake(name)) is not None
 
 
 def _snake(name: str) -> str:
@@ -135,7 +140,7 @@ def _kind(value: object) -> str:
     names: tuple[tuple[type, str], ...] = (
         (bool, "true/false"),
         (int, "a number"),
-        (float, "a number"),
+        (float, "a decimal number"),
         (str, "text"),
         (list, "a list"),
         (dict, "a mapping"),
