@@ -14,8 +14,9 @@ import msgspec
 from aiohttp import web
 
 from iop.domain.errors import BadRequest, IopError, NotFound, Unauthorized, Unavailable, UnsupportedEncoding
+from iop.edge.auth import bearer_token
 from iop.edge.feed import KEEPALIVE_S, Feed
-from iop.edge.middleware import HostRule, error_middleware, host_middleware
+from iop.edge.middleware import HostRule, error_middleware, host_middleware, request_id
 
 #: bytes; far above any config a person writes
 MAX_ADMIN_BODY = 8 * 1024 * 1024
@@ -100,13 +101,10 @@ def require_admin(request: web.Request, token: str | None) -> None:
 
     Raises Unauthorized, or BadRequest when two `Authorization` headers came.
     """
-    given = request.headers.getall("Authorization", [])
-    if len(given) > 1:
-        raise BadRequest("Send one Authorization header, not several.")
-    scheme, _, secret = (given[0] if given else "").partition(" ")
+    given = (bearer_token(request) or "").encode("utf-8", "surrogateescape")
     # bytes, so that a non-ASCII guess is compared and not an exception; always compared, so that timing tells nothing
-    same = hmac.compare_digest(secret.strip().encode("utf-8", "surrogateescape"), (token or "").encode())
-    if not (token and same and scheme.lower() == "bearer"):
+    same = hmac.compare_digest(given, (token or "").encode())
+    if not (token and same):
         raise Unauthorized(
             "This changes the Edge and needs the admin token as 'Authorization: Bearer …' "
             "(auth.admin_token_file, else admin.token beside the config)."
@@ -147,7 +145,8 @@ async def _readyz(request: web.Request) -> web.Response:
 
 async def _events(request: web.Request) -> web.StreamResponse:
     after = _last_event_id(request)
-    response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"})
+    headers = {"Content-Type": "text/event-stream", "Cache-Control": "no-store", "x-request-id": request_id(request)}
+    response = web.StreamResponse(headers=headers)
     await response.prepare(request)
     async for chunk in _context(request).feed.stream(after, keepalive=KEEPALIVE_S):
         if not await _write(response, chunk):
