@@ -4,7 +4,7 @@ They ignore proxy settings of the environment: a proxy variable must not break l
 """
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -20,10 +20,19 @@ from iop.admin.wire import (
     ServerEvent,
     read_events,
     read_object,
+    refusal_of,
     unreachable,
 )
 
-__all__ = ["AdminClient", "AdminRefused", "AdminUnreachable", "ControlClient", "RefreshAnswer", "ServerEvent"]
+__all__ = [
+    "AdminClient",
+    "AdminRefused",
+    "AdminUnreachable",
+    "ControlClient",
+    "EventStream",
+    "RefreshAnswer",
+    "ServerEvent",
+]
 
 RefreshMode = Literal["dry-run", "apply"]
 
@@ -89,24 +98,51 @@ class _Client:
     def _get(self, path: str) -> dict[str, Any]:
         return read_object(self._call("GET", path))
 
-    @contextlib.contextmanager
-    def _stream(self, path: str, last_event_id: int | None, silence: float) -> Iterator[Iterator[ServerEvent]]:
+    def _stream(self, path: str, last_event_id: int | None, silence: float) -> "EventStream":
         headers = {} if last_event_id is None else {"Last-Event-ID": str(last_event_id)}
-        timeout = httpx.Timeout(self._http.timeout, read=silence)
+        request = self._http.build_request("GET", path, headers=headers, timeout=silence)
         try:
-            with self._http.stream("GET", path, headers=headers, timeout=timeout) as response:
-                if not response.is_success:
-                    response.read()
-                    read_object(response)
-                yield self._events(response)
+            response = self._http.send(request, stream=True)
+            if response.is_success:
+                return EventStream(self.base_url, response)
+            with contextlib.closing(response):
+                response.read()
+                raise refusal_of(response)
         except httpx.HTTPError as error:
             raise unreachable(self.base_url, error) from error
 
-    def _events(self, response: httpx.Response) -> Iterator[ServerEvent]:
+
+class EventStream:
+    """An open event stream: an iterator of events and a context manager that closes it.
+
+    Iterating raises AdminUnreachable when the stream breaks or stays silent too long, and ends when the server ends it.
+    """
+
+    def __init__(self, base_url: str, response: httpx.Response) -> None:
+        self._base_url = base_url
+        self._response = response
+        self._events = read_events(response.iter_lines())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> ServerEvent:
         try:
-            yield from read_events(response.iter_lines())
+            return next(self._events)
         except httpx.HTTPError as error:
-            raise unreachable(self.base_url, error) from error
+            raise unreachable(self._base_url, error) from error
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._response.close()
 
 
 class AdminClient(_Client):
@@ -143,21 +179,17 @@ class AdminClient(_Client):
         """End the node's drain; no drain is no error."""
         return read_object(self._call("DELETE", f"/nodes/{quote(node_id, safe='')}/drain"))
 
-    @contextlib.contextmanager
-    def events(
-        self, last_event_id: int | None = None, *, silence: float = EVENT_SILENCE_S
-    ) -> Iterator[Iterator[ServerEvent]]:
+    def events(self, last_event_id: int | None = None, *, silence: float = EVENT_SILENCE_S) -> EventStream:
         """Open the event stream: `with client.events(n) as events: for event in events: …`.
 
-        Without an id it starts with what happens after the `with` was entered. `silence` is the longest time
+        Without an id it starts with what happens after this call. `silence` is the longest time
         (seconds) without a byte before AdminUnreachable is raised.
         """
-        with self._stream("/events", last_event_id, silence) as events:
-            yield events
+        return self._stream("/events", last_event_id, silence)
 
 
 class ControlClient(_Client):
-    """The Control Plane's read-only API. Same errors as AdminClient; an unknown Edge is AdminRefused with status 404."""
+    """The Control Plane's read-only API. Same errors as AdminClient; an unknown Edge is AdminRefused (404)."""
 
     def edges(self) -> list[dict[str, Any]]:
         """Return the known Edges: `[{id, reachable, age_s}]`."""
@@ -170,13 +202,11 @@ class ControlClient(_Client):
         """Return an Edge's status with `control {fetched_at, age_s, stale}`."""
         return self._get(f"/edges/{quote(edge_id, safe='')}/status")
 
-    @contextlib.contextmanager
     def events(
         self, edge_id: str, last_event_id: int | None = None, *, silence: float = EVENT_SILENCE_S
-    ) -> Iterator[Iterator[ServerEvent]]:
+    ) -> EventStream:
         """Open an Edge's event stream through the Control Plane, as `AdminClient.events` does directly."""
-        with self._stream(f"/edges/{quote(edge_id, safe='')}/events", last_event_id, silence) as events:
-            yield events
+        return self._stream(f"/edges/{quote(edge_id, safe='')}/events", last_event_id, silence)
 
 
 def _is_plan(response: httpx.Response) -> bool:

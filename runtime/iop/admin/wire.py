@@ -86,22 +86,15 @@ def read_object(response: httpx.Response) -> dict[str, Any]:
 
     Raises AdminRefused for an error of iop's own, AdminUnreachable for an answer that cannot be iop's.
     """
-    try:
-        body = response.json()
-    except ValueError as error:
-        raise AdminUnreachable(
-            f"{response.request.url} answered {response.status_code} without JSON: is that an iop port?"
-        ) from error
-    if not isinstance(body, dict):
-        raise AdminUnreachable(f"{response.request.url} answered something that is no JSON object: is that iop?")
-    if response.is_success:
-        return body
-    raise refusal(response.status_code, body)
+    if not response.is_success:
+        raise refusal_of(response)
+    return _object(response)
 
 
-def refusal(status: int, body: dict[str, Any]) -> AdminRefused:
-    """Make the error for a refused call out of iop's error object."""
-    error = body.get("error")
+def refusal_of(response: httpx.Response) -> AdminRefused:
+    """Make the error for a refused call out of iop's error object. Raises AdminUnreachable when it is not iop's."""
+    status = response.status_code
+    error = _object(response).get("error")
     if not isinstance(error, dict):
         return AdminRefused(f"refused with HTTP {status}", status=status)
     code = error.get("code")
@@ -111,8 +104,17 @@ def refusal(status: int, body: dict[str, Any]) -> AdminRefused:
 
 def unreachable(base_url: str, error: httpx.HTTPError) -> AdminUnreachable:
     """Make the error for a call that got no answer, in words that name the address and the reason."""
-    if isinstance(error, httpx.ConnectTimeout | httpx.ReadTimeout | httpx.PoolTimeout | httpx.WriteTimeout):
-        reason = "it did not answer in time"
-    else:
-        reason = str(error) or type(error).__name__
-    return AdminUnreachable(f"{base_url} cannot be reached: {reason}")
+    reason = "it did not answer in time" if isinstance(error, httpx.TimeoutException) else str(error)
+    return AdminUnreachable(f"{base_url} cannot be reached: {reason or type(error).__name__}")
+
+
+def _object(response: httpx.Response) -> dict[str, Any]:
+    try:
+        body = response.json()
+    except ValueError as error:
+        raise AdminUnreachable(
+            f"{response.request.url} answered {response.status_code} without JSON: is that an iop port?"
+        ) from error
+    if not isinstance(body, dict):
+        raise AdminUnreachable(f"{response.request.url} answered something that is no JSON object: is that iop?")
+    return body

@@ -79,7 +79,7 @@ class AdminContext(Protocol):
         """End the drain of a node; no drain is no error. Raises NotFound for an unknown node."""
 
 
-CONTEXT: web.AppKey[AdminContext] = web.AppKey("admin_context", AdminContext)  # type: ignore[type-abstract]  # only a key
+CONTEXT: web.AppKey[AdminContext] = web.AppKey("admin_context", AdminContext)
 
 
 def build_admin_app(context: AdminContext, hosts: HostRule) -> web.Application:

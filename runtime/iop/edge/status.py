@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from iop.config.models import EdgeConfig, NodeConfig
+from iop.config.models import EdgeConfig
+from iop.config.resources import NodeEntry
 from iop.domain.snapshots import PoolSnapshot, ProviderSnapshot
 from iop.domain.times import iso_utc, iso_utc_or_none
 from iop.link.messages import AdapterInfo
@@ -121,7 +122,7 @@ def build_status(facts: StatusFacts) -> dict[str, Any]:
     }
 
 
-def _node(facts: StatusFacts, node: NodeConfig) -> dict[str, Any]:
+def _node(facts: StatusFacts, node: NodeEntry) -> dict[str, Any]:
     seen = next((entry for entry in facts.pool.nodes if entry.id == node.id), None)
     link = facts.links.get(node.id, LinkFacts())
     connected = seen is not None and seen.connected
@@ -139,7 +140,7 @@ def _node(facts: StatusFacts, node: NodeConfig) -> dict[str, Any]:
     }
 
 
-def _adapters(node: NodeConfig, reported: Sequence[AdapterInfo]) -> list[dict[str, Any]]:
+def _adapters(node: NodeEntry, reported: Sequence[AdapterInfo]) -> list[dict[str, Any]]:
     """Declared adapters first, as declared; then what the node reports beyond them (a config not yet taken over)."""
     declared: list[dict[str, Any]] = []
     if node.adapters.cli is not None and node.adapters.cli.enabled:
@@ -158,7 +159,7 @@ def _adapters(node: NodeConfig, reported: Sequence[AdapterInfo]) -> list[dict[st
     return declared + extra
 
 
-def _instance_capacity(node: NodeConfig, name: str) -> int:
+def _instance_capacity(node: NodeEntry, name: str) -> int:
     """An instance's own capacity, or the sum over its providers when it declares none."""
     for instance in node.adapters.openai_compat_instances:
         if instance.name == name and instance.capacity is not None:
@@ -182,9 +183,7 @@ def _providers(facts: StatusFacts) -> list[dict[str, Any]]:
     ]
 
 
-def _provider(
-    snapshot: ProviderSnapshot, known: Retired | None, serves: Mapping[str, Sequence[str]]
-) -> dict[str, Any]:
+def _provider(snapshot: ProviderSnapshot, known: Retired | None, serves: Mapping[str, Sequence[str]]) -> dict[str, Any]:
     oldest = snapshot.oldest_in_flight_s
     return {
         "provider_id": snapshot.provider_id,
