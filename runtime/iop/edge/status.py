@@ -6,7 +6,7 @@ node's adapters report describes the node, and never becomes a provider.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from iop.config.models import EdgeConfig
 from iop.config.resources import NodeEntry
@@ -55,14 +55,17 @@ class LinkFacts:
     adapters: tuple[AdapterInfo, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class DirectCounts:
-    """Requests of the direct route of one node."""
+class DirectCounts(Protocol):
+    """Requests of the direct route of one node: running now, and ended since the Edge started."""
 
-    in_flight: int = 0
-    completed: int = 0
-    failed: int = 0
-    cancelled: int = 0
+    @property
+    def in_flight(self) -> int: ...
+    @property
+    def completed(self) -> int: ...
+    @property
+    def failed(self) -> int: ...
+    @property
+    def cancelled(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +139,13 @@ def _node(facts: StatusFacts, node: NodeEntry) -> dict[str, Any]:
         "release_id": link.release_id,
         "instance_id": link.instance_id,
         "adapters": _adapters(node, link.adapters if connected else ()),
-        "direct": asdict(facts.direct.get(node.id, DirectCounts())),
+        "direct": _direct(facts.direct.get(node.id)),
     }
+
+
+def _direct(counts: DirectCounts | None) -> dict[str, int]:
+    names = ("in_flight", "completed", "failed", "cancelled")
+    return {name: getattr(counts, name) if counts else 0 for name in names}
 
 
 def _adapters(node: NodeEntry, reported: Sequence[AdapterInfo]) -> list[dict[str, Any]]:

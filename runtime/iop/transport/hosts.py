@@ -1,0 +1,60 @@
+"""Which `Host` and `Origin` names may speak to a port: localhost is not a wall against web pages."""
+
+import ipaddress
+from collections.abc import Iterable
+from urllib.parse import urlsplit
+
+LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+class HostRule:
+    """The names of one port: loopback names, the listen address, `http.allowed_hosts`."""
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        self._names = LOOPBACK_NAMES | {name.strip("[]").lower() for name in names}
+
+    def allows(self, host: str, local_address: str | None = None) -> bool:
+        """True when the `Host` header's value (port ignored) is one of ours.
+
+        The address a connection came in on counts too: rebinding attacks work with names, not with address literals.
+        """
+        name = host_name(host)
+        if name is None:
+            return False
+        if name in self._names or name == local_address:
+            return True
+        try:
+            return ipaddress.ip_address(name).is_loopback
+        except ValueError:
+            return False
+
+    def refusal(self, hosts: list[str], origins: list[str], local_address: str | None = None) -> str | None:
+        """Say why these `Host` and `Origin` headers are refused; None when they may pass."""
+        if len(hosts) != 1:
+            return "Send exactly one Host header."
+        if not self.allows(hosts[0], local_address):
+            return _foreign("Host", hosts[0])
+        for origin in origins:
+            if not self.allows(origin.partition("://")[2], local_address):
+                return _foreign("Origin", origin)
+        return None
+
+
+def host_name(host: str) -> str | None:
+    """Return the lower-case name of a `Host` value without its port and brackets, None if it is malformed."""
+    try:
+        parts = urlsplit(f"//{host}")
+        name, _ = parts.hostname, parts.port
+    except ValueError:
+        return None
+    if not name or parts.username is not None or parts.path or parts.query:
+        return None
+    return name.lower().rstrip(".")
+
+
+def _foreign(header: str, value: str) -> str:
+    shown = value.encode("ascii", "replace").decode()[:100]
+    return (
+        f"{header} {shown!r} is not a name of this server. Use its listen address or a loopback name, "
+        "or add the name to http.allowed_hosts."
+    )
