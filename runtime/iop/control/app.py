@@ -14,7 +14,7 @@ from iop.domain.errors import BadRequest, UpstreamError
 from iop.transport.hosts import HostRule
 
 VIEWS: web.AppKey[Views] = web.AppKey("views", Views)
-RELAYS: web.AppKey[set["asyncio.Task[object]"]] = web.AppKey("relays", set)
+RELAYS = web.AppKey("relays", set[asyncio.Task[object]])
 #: seconds a reader of events may stall one write before it is cut off
 WRITE_TIMEOUT_S = 30.0
 
@@ -80,7 +80,8 @@ async def _relay(request: web.Request, chunks: AsyncIterator[bytes]) -> web.Stre
 
 
 async def _end_relays(app: web.Application) -> None:
-    for task in tuple(app[RELAYS]):
+    relays = app[RELAYS]
+    for task in tuple(relays):
         task.cancel()
 
 

@@ -1,15 +1,11 @@
 """The Control Plane's outer skin: who may speak (Host, Origin), and errors as JSON."""
 
-from collections.abc import Awaitable, Callable
-
 from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
 
 from iop.domain.errors import BadRequest, IopError, MethodNotAllowed, NotFound
 from iop.openai import errors
 from iop.transport.hosts import HostRule
-
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-Middleware = Callable[[web.Request, Handler], Awaitable[web.StreamResponse]]
 
 PATHS = "GET /, /edges, /edges/{id}/status, /edges/{id}/events, /healthz"
 

@@ -59,13 +59,20 @@ class DirectCounts(Protocol):
     """Requests of the direct route of one node: running now, and ended since the Edge started."""
 
     @property
-    def in_flight(self) -> int: ...
+    def in_flight(self) -> int:
+        """Runs that have not ended."""
+
     @property
-    def completed(self) -> int: ...
+    def completed(self) -> int:
+        """Whole answers."""
+
     @property
-    def failed(self) -> int: ...
+    def failed(self) -> int:
+        """Runs that ended by themselves without one."""
+
     @property
-    def cancelled(self) -> int: ...
+    def cancelled(self) -> int:
+        """Runs whose client left first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +158,7 @@ def _direct(counts: DirectCounts | None) -> dict[str, int]:
 def _adapters(node: NodeEntry, reported: Sequence[AdapterInfo]) -> list[dict[str, Any]]:
     """Declared adapters first, as declared; then what the node reports beyond them (a config not yet taken over)."""
     declared: list[dict[str, Any]] = []
-    if node.adapters.cli is not None and node.adapters.cli.enabled:
+    if node.adapters.cli.enabled:
         declared.append({"name": "cli", "type": "cli", "max_concurrency": 0})
     declared.extend(
         {"name": instance.name, "type": "openai_compat", "max_concurrency": _instance_capacity(node, instance.name)}

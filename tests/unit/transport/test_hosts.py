@@ -11,7 +11,9 @@ def test_own_names_pass(host):
     assert HostRule(["iop.lan"]).allows(host)
 
 
-@pytest.mark.parametrize("host", ["evil.example", "localhost.evil.example", "10.0.0.1", "", "a@localhost", "localhost:x"])
+@pytest.mark.parametrize(
+    "host", ["evil.example", "localhost.evil.example", "10.0.0.1", "", "a@localhost", "localhost:x"]
+)
 def test_foreign_and_malformed_names_do_not(host):
     """Anything else is refused, also what only looks like ours."""
     assert not HostRule(["iop.lan"]).allows(host)
