@@ -1,0 +1,251 @@
+"""The Edge's end of all node links: who may connect, who owns a node id, and the way to start work on a node."""
+
+import asyncio
+import itertools
+import logging
+import time
+from collections.abc import Iterable
+
+from iop.edge.registry import (
+    MAX_SHOWN_ID,
+    Clock,
+    LinkEvents,
+    NodeDirectory,
+    NodeLink,
+    TurnedAwayEntry,
+    TurnedAwayList,
+    is_loopback,
+)
+from iop.edge.runs import LinkRun, OnEnd, RunSpec
+from iop.link.messages import PROTOCOL, GoingAway, Hello, Message, TurnedAway
+from iop.transport.link import LinkConnection
+from iop.transport.tasks import TaskSet
+
+__all__ = ["LinkEvents", "LinkRun", "Links", "NodeDirectory", "NodeLink", "NodeOffline", "RunSpec"]
+
+_log = logging.getLogger(__name__)
+
+#: connections that have not said hello yet; more are closed at once
+MAX_STRANGERS = 256
+#: seconds that the owner of a node id has to answer, at most, when a newcomer claims the id
+PROBE_WITHIN = 5.0
+
+_MESSAGES = {
+    "bad_token": "the token is wrong or missing",
+    "unknown_node": "this Edge has no node of that id",
+    "protocol_mismatch": "this Edge speaks protocol {protocol}, the node {theirs}",
+    "duplicate_node": "the id is in use by instance {owner} at {peer}, which answers",
+}
+
+
+class NodeOffline(Exception):
+    """The node has no link that is ready for work."""
+
+
+class Links:
+    """Sole owner of the node connections. `dead_after` in seconds; `wall` gives unix seconds."""
+
+    def __init__(
+        self, *, directory: NodeDirectory, events: LinkEvents, dead_after: float, wall: Clock = time.time
+    ) -> None:
+        self._directory = directory
+        self._events = events
+        self._dead_after = dead_after
+        self._wall = wall
+        self._epochs = itertools.count(1)
+        self._server: asyncio.Server | None = None
+        self._strangers: set[LinkConnection] = set()
+        self._claims: dict[LinkConnection, Hello] = {}
+        self._nodes: dict[str, NodeLink] = {}
+        self._by_conn: dict[LinkConnection, NodeLink] = {}
+        self._open: set[LinkConnection] = set()
+        self._refused = TurnedAwayList()
+        self._acknowledged = asyncio.Event()
+        self._claiming = TaskSet()
+        self._burying = TaskSet()
+        self._closing = False
+
+    async def listen(self, host: str, port: int) -> tuple[str, int]:
+        """Accept nodes; returns the address in use (port 0 = any free one). Raises OSError when it is taken."""
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(
+            lambda: LinkConnection("edge", self, dead_after=self._dead_after), host, port
+        )
+        name = self._server.sockets[0].getsockname()
+        return str(name[0]), int(name[1])
+
+    def start(self, node_id: str, spec: RunSpec, on_end: OnEnd) -> LinkRun:
+        """Start work on a node. `on_end` is called exactly once, synchronously, and never before this returns.
+
+        Raises NodeOffline when the node has no ready link.
+        """
+        link = self._nodes.get(node_id)
+        if link is None or link.ready is None:
+            raise NodeOffline(node_id)
+        return link.start(spec, on_end)
+
+    def node(self, node_id: str) -> NodeLink | None:
+        """The node's link, or None when it has none."""
+        return self._nodes.get(node_id)
+
+    def turned_away(self) -> list[TurnedAwayEntry]:
+        """Who was refused, the most recent last; bounded."""
+        return list(self._refused)
+
+    def push_config(self, node_ids: Iterable[str]) -> None:
+        """Send the connected ones of these nodes their config; a node that is declared no more is turned away."""
+        for node_id in node_ids:
+            link = self._nodes.get(node_id)
+            if link is None:
+                continue
+            try:
+                generation, runtime = self._directory.config(node_id)
+            except KeyError:
+                self._turn_away(link.conn, link.hello, "unknown_node")
+            else:
+                link.configure(generation, self._dead_after, runtime)
+
+    async def acknowledged(self, node_id: str, generation: int, timeout: float) -> bool:  # noqa: ASYNC109 - its job
+        """Wait until the node has that generation (or a later one) in force; False after `timeout` seconds."""
+        try:
+            async with asyncio.timeout(timeout):
+                while not self._has(node_id, generation):
+                    await self._acknowledged.wait()
+        except TimeoutError:
+            return self._has(node_id, generation)
+        return True
+
+    def going_away(self) -> None:
+        """Tell the nodes that this Edge stops, and take no more in; runs go on."""
+        if self._server is not None:
+            self._server.close()
+        for link in self._nodes.values():
+            link.conn.send(GoingAway())
+
+    async def close(self, *, going_away: bool) -> None:
+        """End all links (runs still under way end as lost) and wait until the sockets are closed."""
+        if going_away:
+            self.going_away()
+        if self._server is not None:
+            self._server.close()
+        self._closing = True
+        await self._claiming.close()
+        for conn in tuple(self._open):
+            conn.close("the Edge is stopping")
+        await self._burying.drained()
+        if self._server is not None:
+            await self._server.wait_closed()
+
+    # LinkHandler
+
+    def on_open(self, conn: LinkConnection) -> None:
+        """A stranger connected."""
+        self._open.add(conn)
+        self._strangers.add(conn)
+        if self._closing:
+            conn.abort("the Edge is stopping")
+        elif len(self._strangers) > MAX_STRANGERS:
+            conn.abort("too many connections without a hello")
+
+    def on_message(self, conn: LinkConnection, message: Message) -> None:
+        """A message came: hello from a stranger, anything else from a node that was taken in."""
+        link = self._by_conn.get(conn)
+        if link is not None:
+            link.on_message(message)
+            if link.ready is message:
+                self._acknowledged.set()
+                self._acknowledged = asyncio.Event()
+        elif isinstance(message, Hello):
+            self._hello(conn, message)
+        else:
+            conn.abort(f"a {type(message).__name__} from a node that is not taken in")
+
+    def on_body(self, conn: LinkConnection, run: int, data: bytes, end: bool) -> None:  # noqa: ARG002, FBT001 - contract
+        """Bytes of an answer came; the run's `end` message closes it, so the END flag is not needed here."""
+        link = self._by_conn.get(conn)
+        if link is not None:
+            link.on_body(run, data)
+
+    def on_lost(self, conn: LinkConnection, reason: str) -> None:
+        """A connection is over. Only the link that this very connection carries is touched."""
+        self._open.discard(conn)
+        self._strangers.discard(conn)
+        self._claims.pop(conn, None)
+        link = self._by_conn.pop(conn, None)
+        self._burying.start(self._bury(conn, link), name="closed connection")
+        if link is None:
+            return
+        if self._nodes.get(link.node_id) is link:
+            del self._nodes[link.node_id]
+        _log.info("node %s: link %d lost: %s", link.node_id, link.epoch, reason)
+        link.lost(reason)
+
+    # taking nodes in
+
+    def _hello(self, conn: LinkConnection, hello: Hello) -> None:
+        self._strangers.discard(conn)
+        code = self._directory.check(hello.node_id, hello.token, is_loopback(conn.peer[0]))
+        if code is None and hello.protocol != PROTOCOL:
+            code = "protocol_mismatch"
+        if code is not None:
+            self._turn_away(conn, hello, code)
+        elif self._may_own(hello):
+            self._take_in(conn, hello)
+        else:
+            self._claims[conn] = hello
+            self._claiming.start(self._claim(conn, hello), name=f"claim of node {hello.node_id}")
+
+    def _may_own(self, hello: Hello) -> bool:
+        owner = self._nodes.get(hello.node_id)
+        return owner is None or owner.hello.instance_id == hello.instance_id
+
+    async def _claim(self, conn: LinkConnection, hello: Hello) -> None:
+        """Another instance owns the id: it keeps it when it answers a probe, and loses it when it does not."""
+        while conn in self._claims and not self._may_own(hello):
+            owner = self._nodes[hello.node_id]
+            answers = await owner.conn.probe(min(PROBE_WITHIN, self._dead_after / 2))
+            if self._nodes.get(hello.node_id) is not owner:
+                continue
+            if conn not in self._claims:
+                return
+            if answers:
+                self._turn_away(conn, hello, "duplicate_node", owner)
+                return
+            break
+        if self._claims.pop(conn, None) is not None:
+            self._take_in(conn, hello)
+
+    def _take_in(self, conn: LinkConnection, hello: Hello) -> None:
+        old = self._nodes.get(hello.node_id)
+        if old is not None:
+            old.conn.abort(f"superseded by a new connection from {conn.peer[0]}:{conn.peer[1]}")
+        try:
+            generation, runtime = self._directory.config(hello.node_id)
+        except KeyError:
+            self._turn_away(conn, hello, "unknown_node")
+            return
+        link = NodeLink(conn, hello, epoch=next(self._epochs), since=self._wall(), events=self._events)
+        self._nodes[hello.node_id] = self._by_conn[conn] = link
+        _log.info("node %s: link %d from %s (version %s)", link.node_id, link.epoch, link.peer, hello.version or "?")
+        link.configure(generation, self._dead_after, runtime)
+        self._events.node_connected(link.node_id, link.epoch, hello)
+
+    def _turn_away(self, conn: LinkConnection, hello: Hello, code: str, owner: NodeLink | None = None) -> None:
+        facts: dict[str, str | int] = {"protocol": PROTOCOL, "theirs": hello.protocol}
+        if owner is not None:
+            facts |= {"owner": owner.hello.instance_id, "peer": owner.peer}
+        message = _MESSAGES[code].format(**facts)
+        if self._refused.add(hello.node_id, code, conn.peer[0], self._wall()):
+            who = hello.node_id[:MAX_SHOWN_ID]
+            _log.warning("node %r from %s turned away (%s): %s", who, conn.peer[0], code, message)
+        conn.send(TurnedAway(code=code, message=message))
+        conn.close(f"turned away: {code}")
+
+    def _has(self, node_id: str, generation: int) -> bool:
+        link = self._nodes.get(node_id)
+        return link is not None and link.ready is not None and link.ready.generation >= generation
+
+    async def _bury(self, conn: LinkConnection, link: NodeLink | None) -> None:
+        if link is not None:
+            await link.close()
+        await conn.wait_closed()

@@ -1,0 +1,157 @@
+"""One run on a node's link, as the relay sees it."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from iop.link.messages import Cancel, End, Head, Run
+from iop.transport.link import LinkConnection, LinkLost
+from iop.transport.tasks import TaskSet
+
+_log = logging.getLogger(__name__)
+
+OnEnd = Callable[[End], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSpec:
+    """What a node shall do; fields as in `iop.link.messages.Run`. `body` is the whole body the engine shall get."""
+
+    request_id: str
+    adapter: str
+    operation: Literal["chat.completions", "responses"]
+    stream: bool
+    body: bytes
+    target: str | None = None
+    provider_id: str | None = None
+    model_group_key: str | None = None
+    provider_pool: bool = True
+    headers: tuple[tuple[str, str], ...] = ()
+    timeout: float | None = None
+
+    def message(self, run: int, epoch: int) -> Run:
+        """The `run` message of this work."""
+        return Run(
+            run=run,
+            epoch=epoch,
+            request_id=self.request_id,
+            adapter=self.adapter,
+            operation=self.operation,
+            stream=self.stream,
+            target=self.target,
+            provider_id=self.provider_id,
+            model_group_key=self.model_group_key,
+            provider_pool=self.provider_pool,
+            headers=self.headers,
+            timeout=self.timeout,
+        )
+
+
+class LinkRun:
+    """Work under way on a node. One reader: `head()` once, then `read()` until None.
+
+    `end` is set once the work has really ended, or the link is lost; bytes that came before it can still be read.
+    """
+
+    def __init__(self, conn: LinkConnection, node_id: str, message: Run, on_end: OnEnd) -> None:
+        self.run = message.run
+        self.node_id = node_id
+        self.epoch = message.epoch
+        self.end: End | None = None
+        self._conn = conn
+        self._message = message
+        self._on_end = on_end
+        self._head: Head | None = None
+        self._pieces = bytearray()
+        self._news = asyncio.Event()
+        self._cancelled: Literal["client", "limit"] | None = None
+        self._sending: asyncio.Task[None] | None = None
+
+    @property
+    def head_seen(self) -> bool:
+        """True once the engine's status line is here."""
+        return self._head is not None
+
+    async def head(self) -> Head | End:
+        """Wait for the engine's status line, or for the end when none comes."""
+        while self._head is None and self.end is None:
+            await self._wait()
+        if self._head is not None:
+            return self._head
+        assert self.end is not None
+        return self.end
+
+    async def read(self) -> bytes | None:
+        """Wait for the next bytes of the answer's body; None once the run has ended and all was read.
+
+        Taking them is what lets the node send more.
+        """
+        while not self._pieces:
+            if self.end is not None:
+                return None
+            await self._wait()
+        data = bytes(self._pieces)
+        self._pieces.clear()
+        self._conn.drained(self.run, len(data))
+        return data
+
+    def cancel(self, why: Literal["client", "limit"]) -> None:
+        """Ask the node to stop; `end` tells when it has. What still comes is thrown away.
+
+        A repeat does nothing; `limit` after `client` is passed on, because it stops what `client` may let finish.
+        """
+        if self.end is not None or self._cancelled in {why, "limit"}:
+            return
+        self._cancelled = why
+        if self._sending is not None:
+            self._sending.cancel()
+        waste = len(self._pieces)
+        self._pieces.clear()
+        self._conn.send(Cancel(run=self.run, why=why))
+        self._conn.drained(self.run, waste)
+
+    # for the node's link only
+
+    def begin(self, body: bytes, tasks: TaskSet) -> None:
+        """Send the work and as much of its body as can go; a task of `tasks` sends the rest."""
+        self._conn.send(self._message)
+        rest = self._conn.offer_body(self.run, body, end=True)
+        if rest is not None:
+            self._sending = tasks.start(self._send(bytes(rest)), name=f"body of run {self.run} to {self.node_id}")
+
+    def took_head(self, head: Head) -> None:
+        """The node passed the engine's status line on; a second one is ignored."""
+        if self._head is None:
+            self._head = head
+            self._news.set()
+
+    def took_body(self, data: bytes) -> None:
+        """The node passed bytes of the answer on."""
+        if self._cancelled is not None:
+            self._conn.drained(self.run, len(data))
+        else:
+            self._pieces += data
+            self._news.set()
+
+    def ended(self, end: End) -> None:
+        """The work has ended: tell the reader and, exactly once, the owner."""
+        if self.end is not None:
+            return
+        self.end = end
+        if self._sending is not None:
+            self._sending.cancel()
+        self._news.set()
+        self._on_end(end)
+
+    async def _send(self, rest: bytes) -> None:
+        try:
+            await self._conn.send_body(self.run, rest, end=True)
+        except LinkLost:
+            # the run's end tells its owner; here is nothing left to do
+            _log.debug("run %d on %s ended before its body was sent", self.run, self.node_id)
+
+    async def _wait(self) -> None:
+        self._news.clear()
+        await self._news.wait()

@@ -1,0 +1,195 @@
+"""The node's end of the link: dial the Edge, say hello, and dial again when the link is lost."""
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable
+from typing import Protocol
+
+from iop.link.backoff import Backoff
+from iop.link.messages import Bye, Cancel, Config, GoingAway, Hello, Message, Run, TurnedAway
+from iop.transport.link import LinkConnection
+
+_log = logging.getLogger(__name__)
+
+#: seconds for the TCP connection to come about
+CONNECT_WITHIN = 10.0
+#: seconds until the Edge must have answered the hello; it may probe another owner of the id first
+ANSWER_WITHIN = 20.0
+#: seconds of silence that mean a dead Edge, until its `config` says how many
+DEAD_AFTER = 15.0
+
+
+class DialerHandler(Protocol):
+    """What the node does with its link. Calls come in order; `on_lost` once for each link that had an `on_config`."""
+
+    def on_config(self, conn: LinkConnection, config: Config) -> None:
+        """What to run; to be acknowledged by `conn.send(Ready(…))`. Comes first, and again after a refresh."""
+
+    def on_run(self, conn: LinkConnection, run: Run) -> None:
+        """Work to do; its body follows."""
+
+    def on_body(self, conn: LinkConnection, run: int, data: bytes, end: bool) -> None:  # noqa: FBT001 - hot path
+        """A piece of a run's body; `conn.drained` lets more come."""
+
+    def on_cancel(self, conn: LinkConnection, cancel: Cancel) -> None:
+        """Stop a run, as its `why` and the provider's policy say."""
+
+    def on_going_away(self) -> None:
+        """The Edge is stopping and closes the link when it is done; `Dialer.hang_up` may do so sooner."""
+
+    def on_lost(self, reason: str) -> None:
+        """The link is gone."""
+
+
+class Dialer:
+    """Keeps one link to the Edge at `address` (host, port). `hello` is asked before each attempt.
+
+    `state` is idle, connecting, connected, waiting, turned_away:<code> or stopped; `connection` is set while the Edge
+    has us taken in. `jitter` draws a random number in [0, 1).
+    """
+
+    def __init__(
+        self,
+        *,
+        address: tuple[str, int],
+        hello: Callable[[], Hello],
+        handler: DialerHandler,
+        backoff: Backoff | None = None,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        self._address = address
+        self._hello = hello
+        self._handler = handler
+        self._backoff = backoff or Backoff()
+        self._jitter = jitter
+        self._conn: LinkConnection | None = None
+        self._refusal: TurnedAway | None = None
+        self._told: str | None = None
+        self._stopping = asyncio.Event()
+        self._dialling: asyncio.Timeout | None = None
+        self.connection: LinkConnection | None = None
+        self.state = "idle"
+
+    async def run_forever(self) -> None:
+        """Keep the link up until `stop` is called or this is cancelled."""
+        try:
+            while not self._stopping.is_set():
+                reason = await self._session()
+                if not self._stopping.is_set():
+                    await self._pause(reason)
+        finally:
+            self._leave("the node is stopping")
+            self.state = "stopped"
+
+    async def stop(self) -> None:
+        """Say bye and end the link for good; returns when the socket is closed."""
+        self._stopping.set()
+        conn = self._conn
+        if self.connection is not None:
+            self.connection.send(Bye())
+        if self._dialling is not None:
+            self._dialling.reschedule(asyncio.get_running_loop().time())
+        self._leave("the node is stopping")
+        if conn is not None:
+            await conn.wait_closed()
+
+    def hang_up(self, reason: str) -> None:
+        """End the present link, if any, without a bye; the next one is dialled after the usual delay."""
+        self._leave(reason)
+
+    # LinkHandler
+
+    def on_open(self, conn: LinkConnection) -> None:
+        """The Edge's port answered: say hello."""
+        conn.send(self._hello())
+
+    def on_message(self, conn: LinkConnection, message: Message) -> None:
+        """A message came from the Edge."""
+        match message:
+            case Config():
+                self._accepted(conn)
+                self._handler.on_config(conn, message)
+            case TurnedAway():
+                self._refusal = message
+                conn.close(f"turned away: {message.code}")
+            case Run():
+                self._handler.on_run(conn, message)
+            case Cancel():
+                self._handler.on_cancel(conn, message)
+            case GoingAway():
+                self._handler.on_going_away()
+            case _:
+                _log.debug("unexpected %s from the Edge", type(message).__name__)
+
+    def on_body(self, conn: LinkConnection, run: int, data: bytes, end: bool) -> None:  # noqa: FBT001 - contract
+        """A piece of a run's body came."""
+        self._handler.on_body(conn, run, data, end)
+
+    def on_lost(self, conn: LinkConnection, reason: str) -> None:
+        """The connection is over."""
+        self._backoff.lost(asyncio.get_running_loop().time())
+        if self.connection is conn:
+            self.connection = None
+            self._handler.on_lost(reason)
+
+    # internals
+
+    async def _session(self) -> str:
+        """One attempt, and the link that came of it, to its end; returns why it ended."""
+        self.state = "connecting"
+        self._refusal = None
+        loop = asyncio.get_running_loop()
+        conn = LinkConnection("node", self, dead_after=DEAD_AFTER, open_within=ANSWER_WITHIN)
+        self._conn = conn
+        try:
+            async with asyncio.timeout(CONNECT_WITHIN) as self._dialling:
+                await loop.create_connection(lambda: conn, *self._address)
+        except TimeoutError:
+            # the timeout may have raced with success: closing it here covers both
+            conn.close(f"no connection within {CONNECT_WITHIN:g} s")
+        except OSError as error:
+            conn.close(f"no connection: {error}")
+        finally:
+            self._dialling = None
+        await conn.wait_closed()
+        self._conn = None
+        return conn.lost or "closed"
+
+    def _accepted(self, conn: LinkConnection) -> None:
+        if self.connection is not conn:
+            self.connection = conn
+            self.state = "connected"
+            self._told = None
+            self._backoff.accepted(asyncio.get_running_loop().time())
+            _log.info("connected to the Edge at %s:%d", *self._address)
+
+    async def _pause(self, reason: str) -> None:
+        refusal = self._refusal
+        if refusal is None:
+            self.state = "waiting"
+            self._tell("down", "no link to the Edge at %s:%d (%s); dialling again", reason)
+            delay = self._backoff.delay(self._jitter())
+        else:
+            self.state = f"turned_away:{refusal.code}"
+            self._tell(
+                self.state,
+                "the Edge at %s:%d turned this node away: %s; trying slowly",
+                f"{refusal.code}, {refusal.message}",
+            )
+            delay = self._backoff.slow(self._jitter())
+        try:
+            async with asyncio.timeout(delay):
+                await self._stopping.wait()
+        except TimeoutError:
+            return
+
+    def _tell(self, what: str, text: str, detail: str) -> None:
+        """One log line for each new kind of trouble, not one for each attempt."""
+        if self._told != what:
+            self._told = what
+            _log.warning(text, *self._address, detail)
+
+    def _leave(self, reason: str) -> None:
+        if self._conn is not None:
+            self._conn.close(reason)
