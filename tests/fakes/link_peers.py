@@ -1,7 +1,7 @@
-"""Peers of the link for tests: a node made of plain streams, a recorder of what the Edge hears, a wait for a condition."""
+"""Peers of the link for tests: a node made of plain streams, a recorder of what the Edge hears."""
 
 import asyncio
-from collections.abc import Callable
+import contextlib
 from dataclasses import dataclass, field
 
 from iop.link.codec import Codec
@@ -19,16 +19,8 @@ from iop.link.messages import (
     Pong,
     ProviderHealth,
     Ready,
-    Run,
-    RunningWork,
 )
-
-
-async def until(condition: Callable[[], object], *, seconds: float = 20.0) -> None:
-    """Wait until `condition()` is true; a TimeoutError after a deadline that is generous on purpose."""
-    async with asyncio.timeout(seconds):
-        while not condition():
-            await asyncio.sleep(0.005)
+from tests.fakes.until import until
 
 
 def hello(node_id: str = "n1", instance_id: str = "i1", token: str | None = "secret", **fields: object) -> Hello:
@@ -100,10 +92,8 @@ class FakeNode:
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
         self.writer.close()
-        try:
+        with contextlib.suppress(ConnectionError):
             await self.writer.wait_closed()
-        except ConnectionError:
-            pass
 
     async def _read(self) -> None:
         try:
@@ -175,6 +165,3 @@ class Recorder:
 
     def of(self, kind: str) -> list[tuple]:
         return [entry for entry in self.log if entry[0] == kind]
-
-
-__all__ = ["FakeDirectory", "FakeNode", "Recorder", "Run", "RunningWork", "hello", "until"]

@@ -3,8 +3,8 @@
     OPENING  nothing but the first message counts: `hello` at the Edge, `config` or `turned_away` at the node
     OPEN     work, credit, pings
 
-A wrong frame raises WireError; the session is of no use after that and its connection must be closed. `ping`, `pong`
-and the books of credit are kept here; the caller sees the other messages only (and `Credit`, to wake its senders).
+A wrong frame raises WireError; the session is of no use after that and its connection must be closed. The
+books of pings and of credit are kept here; the caller sees `pong` and `credit` only to wake who waits for them.
 """
 
 from collections import deque
@@ -182,7 +182,6 @@ class Session:
                 return False
             case m.Pong(n=n):
                 self._pong(n)
-                return False
             case m.Credit(run=run, bytes=count):
                 window = self.flows.sender(run)
                 if window:

@@ -10,7 +10,7 @@ import logging
 from typing import Protocol, cast
 
 from iop.link.errors import WireError
-from iop.link.messages import Credit, End, Message
+from iop.link.messages import Credit, End, Message, Pong
 from iop.link.session import BodyPiece, Role, Session
 from iop.transport.timers import Ticker
 
@@ -130,19 +130,17 @@ class LinkConnection(asyncio.Protocol):
 
     async def probe(self, within: float) -> bool:
         """Ask the peer for a sign of life; False when the link is lost or no pong comes `within` seconds."""
-        if self.lost is not None:
-            return False
         number, frame = self._session.ping()
         self._write(frame)
         # in slices: if this loop was busy meanwhile, a late slice still lets the loop read what has come
         for _ in range(8):
             try:
                 async with asyncio.timeout(within / 8):
-                    while self.lost is None and self._session.ponged < number:
+                    while not self._answered(number):
                         await self._ponged.wait()
+                    break
             except TimeoutError:
                 continue
-            break
         return self.lost is None and self._session.ponged >= number
 
     def close(self, reason: str) -> None:
@@ -229,6 +227,8 @@ class LinkConnection(asyncio.Protocol):
             self._handler.on_body(self, event.run, event.data, event.end)
         elif isinstance(event, Credit):
             self._wake(event.run, over=False)
+        elif isinstance(event, Pong):
+            self._ponged.set()
         else:
             if isinstance(event, End):
                 self._wake(event.run)
@@ -254,6 +254,11 @@ class LinkConnection(asyncio.Protocol):
         if self.lost is None:
             _log.warning("link with %s:%d closed: %s", *self.peer, reason)
             self.abort(reason)
+
+    def _answered(self, ping: int) -> bool:
+        """The wait for a pong is over, one way or the other."""
+        self._ponged.clear()
+        return self.lost is not None or self._session.ponged >= ping
 
     def _wake(self, run: int, *, over: bool = True) -> None:
         """Let the senders of a run look again; `over` when they have no more business with it."""
