@@ -68,11 +68,15 @@ class NotFound(IopError):
 
 
 class MethodNotAllowed(IopError):
-    """The path exists, this method does not (405)."""
+    """The path exists, this method does not (405). `allow` is the value of the `Allow` header."""
 
     status = 405
     type = "invalid_request_error"
     default_code = "method_not_allowed"
+
+    def __init__(self, message: str, *, allow: str = "") -> None:
+        super().__init__(message)
+        self.allow = allow
 
 
 class BodyTooLarge(IopError):

@@ -1,0 +1,54 @@
+"""Who may use the OpenAI API: keys by hash, compared in constant time; without keys, loopback clients only."""
+
+import hashlib
+import hmac
+import ipaddress
+from collections.abc import Sequence
+
+from aiohttp import web
+
+from iop.config.models import ApiKey
+from iop.domain.errors import BadRequest, Unauthorized
+
+
+def bearer_token(request: web.Request) -> str | None:
+    """Return the bearer token, None when there is none. Raises BadRequest when `Authorization` comes twice.
+
+    The scheme is case-insensitive and may be followed by several spaces; the token itself is exact.
+    """
+    values = request.headers.getall("Authorization", [])
+    if len(values) > 1:
+        raise BadRequest("Send one Authorization header, not several.")
+    if not values:
+        return None
+    scheme, _, token = values[0].strip().partition(" ")
+    return token.strip() if scheme.lower() == "bearer" and token.strip() else None
+
+
+def authorize(request: web.Request, keys: Sequence[ApiKey]) -> ApiKey | None:
+    """Return the key of this request (None where no keys are configured and the client is on loopback).
+
+    Raises Unauthorized, whose words never tell whether a key was missing, wrong or of the wrong kind.
+    """
+    token = bearer_token(request)
+    if not keys:
+        if _is_loopback(request.remote):
+            return None
+        raise Unauthorized("This server has no API keys configured and therefore serves loopback clients only.")
+    digest = hashlib.sha256((token or "").encode("utf-8", "surrogatepass")).hexdigest()
+    found: ApiKey | None = None
+    for key in keys:  # every key is compared, so that the time tells nothing
+        if hmac.compare_digest(key.sha256.lower(), digest):
+            found = key
+    if token is None or found is None:
+        raise Unauthorized("Incorrect API key provided. Send 'Authorization: Bearer <key>'.")
+    return found
+
+
+def _is_loopback(remote: str | None) -> bool:
+    try:
+        address = ipaddress.ip_address(remote or "")
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    return bool((mapped or address).is_loopback)

@@ -1,0 +1,105 @@
+"""An aiohttp server whose every answer is JSON, also to bytes that are not HTTP at all.
+
+aiohttp answers what its parser refuses (bad request line, two lengths, an over-long header) with a text/plain page and
+a traceback in the log; here it is the error object of the interface, one log line, and a closed connection.
+"""
+
+import asyncio
+import logging
+from dataclasses import dataclass
+
+from aiohttp import web
+from aiohttp.web_protocol import RequestHandler
+
+from iop.domain.errors import BadRequest, IopError
+from iop.openai import errors
+from iop.transport.listening import listening
+
+_log = logging.getLogger(__name__)
+
+#: one header field or request line, bytes: a 9 KiB token or thirty cookies must pass (aiohttp's own default is 8190)
+MAX_FIELD = 64 * 1024
+
+
+class JsonRequestHandler(RequestHandler):
+    """aiohttp's connection handler with JSON errors. The connection is closed after each of them."""
+
+    __slots__ = ()
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """Answer what never reached a handler (status 400), or a fault of a handler that nobody caught (500)."""
+        if request.writer.output_size > 0:
+            raise ConnectionError("the answer has begun; it can only be cut")
+        if status < 500:
+            reason = (message or "").strip().split("\n", 1)[0][:200]
+            error: IopError = BadRequest(f"The bytes received are not a valid HTTP request: {reason}")
+            _log.info("refused malformed HTTP from %s: %s", request.remote, reason)
+        else:
+            error = IopError("An internal error occurred; the log has the details.")
+            _log.error("unhandled error in a request", exc_info=exc)
+        response = web.Response(status=status, body=errors.envelope(error), headers=dict(errors.headers(error)))
+        response.force_close()
+        return response
+
+
+class JsonServer(web.Server):
+    """A low-level aiohttp server that makes `JsonRequestHandler`s."""
+
+    def __init__(self, runner: web.AppRunner, **kwargs: object) -> None:
+        app = runner.app
+        super().__init__(app._handle, request_factory=app._make_request, **kwargs)  # type: ignore[arg-type]  # noqa: SLF001  (what AppRunner does)
+
+    def __call__(self) -> RequestHandler:
+        """Make the handler of one new connection."""
+        return JsonRequestHandler(self, loop=self._loop, **self._kwargs)
+
+
+class _Runner(web.AppRunner):
+    async def _make_server(self) -> web.Server:
+        await super()._make_server()
+        return JsonServer(self, **self._kwargs)
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """A served app: where it really listens (port 0 resolved), and its end."""
+
+    host: str
+    port: int
+    runner: web.AppRunner
+
+    async def close(self) -> None:
+        """Stop listening, end open connections at once, free everything. Safe to call twice."""
+        await self.runner.cleanup()
+
+
+async def listen(app: web.Application, host: str, port: int) -> Listener:
+    """Serve `app` on host:port (0 = any free port). A handler is cancelled when its client leaves.
+
+    Bodies arrive as they were sent (no decoding): the handlers decode them under their own limit.
+    Raises PortBusy when the port is taken, OSError when it cannot be bound.
+    """
+    runner = _Runner(
+        app,
+        handler_cancellation=True,
+        auto_decompress=False,
+        access_log=None,
+        max_line_size=MAX_FIELD,
+        max_field_size=MAX_FIELD,
+        shutdown_timeout=0.2,
+    )
+    await runner.setup()
+    try:
+        with listening(host, port):
+            await web.TCPSite(runner, host, port, backlog=1024).start()
+    except BaseException:
+        await asyncio.shield(runner.cleanup())
+        raise
+    real = runner.addresses[0]
+    return Listener(host=str(real[0]), port=int(real[1]), runner=runner)

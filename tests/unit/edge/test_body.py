@@ -1,0 +1,90 @@
+"""Reading bodies: bounded as sent and as decoded."""
+
+import gzip
+import zlib
+from collections.abc import AsyncIterator
+
+import pytest
+from aiohttp import web
+
+from iop.edge.body import expect_handler, read_body
+from iop.edge.middleware import error_middleware
+from iop.transport.http_server import Listener, listen
+from tests.fakes.raw import raw, request
+
+LIMIT = 1000
+
+
+async def _handler(request: web.Request) -> web.Response:
+    return web.Response(body=await read_body(request, LIMIT))
+
+
+@pytest.fixture
+async def listener() -> AsyncIterator[Listener]:
+    """A server that answers with the body it read."""
+    app = web.Application(middlewares=[error_middleware])
+    app.router.add_route("*", "/{tail:.*}", _handler, expect_handler=expect_handler)
+    made = await listen(app, "127.0.0.1", 0)
+    yield made
+    await made.close()
+
+
+async def _post(listener: Listener, body: bytes, *headers: str) -> tuple[int, bytes]:
+    answer = await raw(listener.host, listener.port, request("/", body, headers=headers))
+    head, _, rest = answer.partition(b"\r\n\r\n")
+    return int(head.split(b" ")[1]), rest
+
+
+RAW_DEFLATE = zlib.compressobj(wbits=-15)
+PACKED = [
+    ("gzip", gzip.compress(b"hello")),
+    ("x-gzip", gzip.compress(b"hello")),
+    ("deflate", zlib.compress(b"hello")),
+    ("deflate", RAW_DEFLATE.compress(b"hello") + RAW_DEFLATE.flush()),
+    ("identity", b"hello"),
+]
+
+
+@pytest.mark.parametrize(("coding", "body"), PACKED)
+async def test_known_codings_are_decoded_once(listener: Listener, coding: str, body: bytes) -> None:
+    """gzip, deflate (with and without its header) and identity give the plain body."""
+    assert await _post(listener, body, f"Content-Encoding: {coding}") == (200, b"hello")
+
+
+@pytest.mark.parametrize(
+    ("status", "coding", "body"),
+    [
+        (413, "identity", b"x" * (LIMIT + 1)),
+        (413, "gzip", gzip.compress(b"\0" * 50_000_000, 1)),
+        (400, "gzip", b'{"plain": true}'),
+        (400, "gzip", gzip.compress(b"hello" * 100)[:-9]),
+        (400, "gzip", gzip.compress(b"hello") + b"more"),
+        (415, "br", b"hello"),
+        (415, "gzip, gzip", gzip.compress(gzip.compress(b"hello"))),
+    ],
+    ids=["long", "bomb", "not-gzip", "cut", "trailing", "brotli", "stacked"],
+)
+async def test_hostile_bodies_are_4xx(listener: Listener, status: int, coding: str, body: bytes) -> None:
+    """Too long (as sent or decoded), corrupt, cut and unknown codings are told apart; memory stays bounded."""
+    assert (await _post(listener, body, f"Content-Encoding: {coding}"))[0] == status
+
+
+async def test_a_body_of_exactly_the_limit_passes(listener: Listener) -> None:
+    """The limit itself is allowed."""
+    assert (await _post(listener, b"x" * LIMIT))[0] == 200
+
+
+async def test_chunked_bodies_are_bounded_too(listener: Listener) -> None:
+    """A body without a length is cut off at the limit."""
+    data = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
+    data += (b"3e8\r\n" + b"x" * 1000 + b"\r\n") * 3 + b"0\r\n\r\n"
+    assert b" 413 " in (await raw(listener.host, listener.port, data)).split(b"\r\n")[0]
+
+
+async def test_expect_continue_is_granted(listener: Listener) -> None:
+    """`Expect: 100-continue` gets its interim answer; another expectation is a 400."""
+    good = await raw(listener.host, listener.port, request("/", b"hi", headers=("Expect: 100-continue",)))
+    bad = await raw(listener.host, listener.port, request("/", b"hi", headers=("Expect: magic",)))
+
+    assert good.startswith(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200")
+    assert b" 400 " in bad.split(b"\r\n")[0]

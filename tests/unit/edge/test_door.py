@@ -1,0 +1,156 @@
+"""The door: futures around the admission machine."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from iop.domain.effects import Effects, Outcome
+from iop.domain.errors import IopError
+from iop.domain.law import violations
+from iop.domain.specs import LineBounds, PoolSpec, ProviderSpec
+from iop.edge.door import Ask, Door
+
+
+class Harness:
+    """A door over one provider `p` with one slot on node `n`, connected and up."""
+
+    def __init__(self, bounds: LineBounds) -> None:
+        self.published: list[str] = []
+        self.door = Door(loop=asyncio.get_running_loop(), publish=self._publish)
+        self.door.configure(PoolSpec((ProviderSpec("p", "n", 1),), {"m": ("p",)}, bounds))
+        self.door.node_connected("n", 1, ())
+        self.door.provider_health("p", up=True, reason=None)
+
+    def _publish(self, effects: Effects) -> None:
+        self.published += [f"{e.type.value}:{e.request_id}" for e in effects if e.request_id]
+
+
+@pytest.fixture
+async def harness() -> AsyncIterator[Harness]:
+    """A harness whose invariants hold at the end."""
+    made = Harness(LineBounds(max_waiting=2, max_wait=60.0))
+    yield made
+    made.door.close()
+    assert violations(made.door.snapshot()) == []
+
+
+async def test_a_freed_slot_wakes_the_next_in_line(harness: Harness) -> None:
+    """The second request waits for the first one's end and then holds the slot."""
+    first = harness.door.ask(Ask("a", "m"))
+    second = harness.door.ask(Ask("b", "m"))
+    lease = await first.lease()
+    waiting = asyncio.ensure_future(second.lease())
+    harness.door.end(lease, Outcome.COMPLETED)
+
+    assert (await waiting).request_id == "b"
+    assert harness.published == ["granted:a", "queued:b", "ended:a", "granted:b"]
+    harness.door.end(await second.lease(), Outcome.COMPLETED)
+
+
+async def test_a_full_line_refuses(harness: Harness) -> None:
+    """Beyond the bound the ticket's lease raises the 429."""
+    tickets = [harness.door.ask(Ask(name, "m")) for name in "abcd"]
+
+    with pytest.raises(IopError) as refused:
+        await tickets[3].lease()
+    assert (refused.value.status, refused.value.code) == (429, "queue_full")
+
+
+async def test_leaving_the_line_is_abandoning(harness: Harness) -> None:
+    """A waiter that leaves frees its place; leaving twice changes nothing."""
+    harness.door.ask(Ask("a", "m"))
+    waiter = harness.door.ask(Ask("b", "m"))
+    waiter.leave()
+    waiter.leave()
+
+    assert harness.door.load().queued == 0
+    assert harness.published[-1] == "abandoned:b"
+
+
+async def test_a_grant_to_a_client_that_left_is_given_back(harness: Harness) -> None:
+    """Field case B47: the slot came in the very moment the client left; nothing leaks."""
+    first = harness.door.ask(Ask("a", "m"))
+    second = harness.door.ask(Ask("b", "m"))
+    task = asyncio.ensure_future(second.lease())
+    await asyncio.sleep(0)
+    harness.door.end(await first.lease(), Outcome.COMPLETED)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    second.leave()
+
+    assert harness.door.load().in_flight == 0
+    assert harness.door.snapshot().totals.cancelled == 1
+
+
+async def test_a_returned_request_waits_again_and_gets_its_error(harness: Harness) -> None:
+    """Given back with no other candidate: the same ticket tells the 502."""
+    ticket = harness.door.ask(Ask("a", "m"))
+    harness.door.give_back(await ticket.lease(), "unreachable")
+
+    with pytest.raises(IopError) as told:
+        await ticket.lease()
+    assert (told.value.status, told.value.code) == (502, "upstream_unreachable")
+
+
+async def test_a_busy_node_returns_the_request_to_the_line(harness: Harness) -> None:
+    """`busy` excludes nobody: the request is granted again after the next good probe."""
+    ticket = harness.door.ask(Ask("a", "m"))
+    harness.door.give_back(await ticket.lease(), "busy")
+    waiting = asyncio.ensure_future(ticket.lease())
+    harness.door.provider_health("p", up=True, reason=None)
+
+    lease = await waiting
+    assert lease.request_id == "a"
+    harness.door.end(lease, Outcome.COMPLETED)
+
+
+async def test_a_wait_ends_at_its_deadline() -> None:
+    """The timer expires a waiter: 503 queue_timeout."""
+    made = Harness(LineBounds(max_wait=0.01))
+    first = made.door.ask(Ask("a", "m"))
+    second = made.door.ask(Ask("b", "m"))
+
+    with pytest.raises(IopError) as told:
+        await second.lease()
+    assert (told.value.status, told.value.code) == (503, "queue_timeout")
+    made.door.end(await first.lease(), Outcome.COMPLETED)
+    made.door.close()
+
+
+async def test_two_live_requests_of_one_id_are_kept_apart(harness: Harness) -> None:
+    """A client may repeat its x-request-id; the second gets a number."""
+    first = harness.door.ask(Ask("same", "m"))
+    second = harness.door.ask(Ask("same", "m"))
+
+    assert (first.request_id, second.request_id) == ("same", "same~2")
+    first.leave()
+    second.leave()
+
+
+async def test_idle_and_shutdown(harness: Harness) -> None:
+    """After shut_down newcomers get 503 shutting_down; idle() ends when the last slot is free."""
+    ticket = harness.door.ask(Ask("a", "m"))
+    lease = await ticket.lease()
+    harness.door.shut_down()
+    with pytest.raises(IopError) as told:
+        await harness.door.ask(Ask("b", "m")).lease()
+    idle = asyncio.ensure_future(harness.door.idle())
+    harness.door.end(lease, Outcome.COMPLETED)
+    await idle
+
+    assert told.value.code == "shutting_down"
+
+
+async def test_a_check_of_one_provider_passes_a_drain(harness: Harness) -> None:
+    """The admin's check runs on a draining provider; other requests wait."""
+    harness.door.drain("n", 60.0, "maintenance")
+    other = harness.door.ask(Ask("a", "m"))
+    check = harness.door.ask(Ask("c", "m", provider_id="p"))
+
+    assert (await check.lease()).provider_id == "p"
+    assert harness.door.load().queued == 1
+    harness.door.end(await check.lease(), Outcome.COMPLETED)
+    harness.door.undrain("n")
+    harness.door.end(await other.lease(), Outcome.COMPLETED)

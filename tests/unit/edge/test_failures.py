@@ -1,0 +1,34 @@
+"""A run's end as the client's error."""
+
+import pytest
+
+from iop.edge.failures import to_error
+from iop.link.messages import End
+
+
+@pytest.mark.parametrize(
+    ("failure", "status", "code"),
+    [
+        ("timeout", 504, "upstream_timeout"),
+        ("agent_failed", 502, "agent_failed"),
+        ("busy", 503, "no_provider_available"),
+        ("unreachable", 502, "upstream_unreachable"),
+        ("reset", 502, "upstream_unreachable"),
+        ("link_lost", 502, "upstream_unreachable"),
+        ("shutting_down", 503, "shutting_down"),
+        ("broken", 502, "upstream_broken"),
+        (None, 502, "upstream_broken"),
+    ],
+)
+def test_each_failure_has_its_code(failure: str | None, status: int, code: str) -> None:
+    """Every failure kind of the link is one row of the interface's table of errors."""
+    error = to_error(End(run=1, outcome="failed", failure=failure, detail="because"), "Provider p")
+
+    assert (error.status, error.code) == (status, code)
+
+
+def test_the_detail_reaches_the_message() -> None:
+    """People learn who failed and why."""
+    error = to_error(End(run=1, outcome="failed", failure="agent_failed", detail="not logged in"), "Node n")
+
+    assert error.message == "The agent on Node n failed: not logged in."

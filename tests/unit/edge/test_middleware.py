@@ -1,0 +1,120 @@
+"""Request ids, JSON errors, Host and Origin."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestClient, TestServer
+
+from iop.domain.errors import QueueFull
+from iop.edge.middleware import HostRule, error_middleware, host_middleware, host_name, request_id
+
+
+async def _hello(request: web.Request) -> web.Response:
+    return web.json_response({"id": request_id(request)})
+
+
+async def _full(_request: web.Request) -> web.Response:
+    raise QueueFull("The line is full.", retry_after=3)
+
+
+async def _fault(_request: web.Request) -> web.Response:
+    raise ZeroDivisionError("secret words")
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[TestClient[web.Request, web.Application]]:
+    """A small app behind both middlewares."""
+    app = web.Application(middlewares=[error_middleware, host_middleware(HostRule(["Box.Local"]))])
+    app.router.add_get("/hello", _hello)
+    app.router.add_get("/full", _full)
+    app.router.add_get("/fault", _fault)
+    async with TestClient(TestServer(app)) as made:
+        yield made
+
+
+Client = TestClient[web.Request, web.Application]
+
+
+async def test_a_request_gets_an_id(client: Client) -> None:
+    """An answer without a client's own id has a new one."""
+    answer = await client.get("/hello")
+
+    assert answer.headers["x-request-id"] == (await answer.json())["id"]
+    assert answer.headers["x-request-id"].startswith("req_")
+
+
+@pytest.mark.parametrize(("own", "kept"), [("mine-1", True), ("x" * 128, True), ("x" * 129, False)])
+async def test_a_clients_own_id_is_kept_when_it_is_short_printable_ascii(client: Client, own: str, kept: bool) -> None:
+    """`x-request-id` of at most 128 printable ASCII characters comes back."""
+    answer = await client.get("/hello", headers={"x-request-id": own})
+
+    assert (answer.headers["x-request-id"] == own) is kept
+
+
+async def test_errors_have_openais_shape(client: Client) -> None:
+    """An IopError is rendered with its status, code and Retry-After."""
+    answer = await client.get("/full", headers={"x-request-id": "q"})
+
+    assert answer.status == 429
+    assert answer.headers["Retry-After"] == "3"
+    assert answer.headers["x-request-id"] == "q"
+    assert (await answer.json())["error"] == {
+        "message": "The line is full.", "type": "rate_limit_error", "param": None, "code": "queue_full",
+    }  # fmt: skip
+
+
+async def test_faults_are_a_plain_500(client: Client, caplog: pytest.LogCaptureFixture) -> None:
+    """What nobody foresaw is logged; the client learns nothing of it."""
+    answer = await client.get("/fault")
+
+    assert answer.status == 500
+    assert "secret" not in await answer.text()
+    assert "unhandled error" in caplog.text
+
+
+async def test_unknown_path_and_method_are_json(client: Client) -> None:
+    """404 and 405 of the router have the error object too; 405 names what is allowed."""
+    missing, wrong = await client.get("/nothing"), await client.post("/hello")
+
+    assert (await missing.json())["error"]["code"] == "not_found"
+    assert (await wrong.json())["error"]["code"] == "method_not_allowed"
+    assert "GET" in wrong.headers["Allow"]
+
+
+@pytest.mark.parametrize(
+    ("host", "allowed"),
+    [
+        ("localhost", True), ("LOCALHOST:1234", True), ("127.0.0.1", True), ("127.9.9.9:1", True), ("[::1]:80", True),
+        ("box.local", True), ("box.local.", True), ("evil.example", False), ("127.0.0.1.evil.example", False),
+        ("", False), ("user@localhost", False), ("localhost/x", False), ("10.0.0.7", False),
+    ],
+)  # fmt: skip
+def test_host_rule(host: str, allowed: bool) -> None:
+    """Loopback names and configured names pass, whatever the port; others do not."""
+    assert HostRule(["Box.Local"]).allows(host) is allowed
+
+
+def test_the_address_a_connection_came_in_on_counts() -> None:
+    """A literal local address is a listen address."""
+    assert HostRule().allows("192.0.2.7:18083", "192.0.2.7")
+
+
+def test_host_name_of_odd_values() -> None:
+    """Malformed values have no name."""
+    assert host_name("a:b:c") is None
+    assert host_name("[::1]:8") == "::1"
+
+
+@pytest.mark.parametrize("headers", [{"Host": "evil.example"}, {"Origin": "https://evil.example"}, {"Origin": "null"}])
+async def test_foreign_pages_are_refused(client: Client, headers: dict[str, str]) -> None:
+    """A foreign Host or Origin is a 400 invalid_host."""
+    answer = await client.get("/hello", headers=headers)
+
+    assert answer.status == 400
+    assert (await answer.json())["error"]["code"] == "invalid_host"
+
+
+async def test_an_own_origin_passes(client: Client) -> None:
+    """A page of this very server may ask."""
+    assert (await client.get("/hello", headers={"Origin": "http://localhost:1"})).status == 200

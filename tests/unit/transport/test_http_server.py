@@ -1,0 +1,84 @@
+"""The JSON-only server shell."""
+
+import json
+
+import pytest
+from aiohttp import web
+
+from iop.transport.http_server import listen
+from iop.transport.listening import PortBusy
+from tests.fakes.raw import raw, request
+
+
+async def _echo(request: web.Request) -> web.Response:
+    return web.Response(body=await request.read(), headers={"x-encoding": request.headers.get("content-encoding", "")})
+
+
+async def _broken(_request: web.Request) -> web.Response:
+    raise ValueError("a fault")
+
+
+def _app() -> web.Application:
+    app = web.Application()
+    app.router.add_post("/echo", _echo)
+    app.router.add_post("/broken", _broken)
+    return app
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x16\x03\x01\x02\x00\x01\x00\x01",
+        b"GET\r\n\r\n",
+        b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabc",
+        b"POST /echo HTTP/1.1\r\nHost: a\r\nx: " + b"y" * 70_000 + b"\r\n\r\n",
+    ],
+    ids=["tls", "no-version", "two-framings", "two-lengths", "long-header"],
+)
+async def test_what_is_not_http_gets_a_json_400_and_a_close(data: bytes) -> None:
+    """Bytes the parser refuses are answered with the error object, and the connection is closed."""
+    listener = await listen(_app(), "127.0.0.1", 0)
+    try:
+        answer = await raw(listener.host, listener.port, data)
+    finally:
+        await listener.close()
+
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert b" 400 " in head.split(b"\r\n")[0]
+    assert b"application/json" in head
+    assert json.loads(body)["error"]["type"] == "invalid_request_error"
+
+
+async def test_a_fault_of_a_handler_is_a_json_500_without_its_text() -> None:
+    """An exception that nobody caught tells the client nothing of itself."""
+    listener = await listen(_app(), "127.0.0.1", 0)
+    try:
+        answer = await raw(listener.host, listener.port, request("/broken"))
+    finally:
+        await listener.close()
+
+    assert b" 500 " in answer.split(b"\r\n")[0]
+    assert b"a fault" not in answer
+
+
+async def test_bodies_arrive_as_sent() -> None:
+    """A compressed body is not decoded by the server: the handler does it, under its own limit."""
+    listener = await listen(_app(), "127.0.0.1", 0)
+    try:
+        sent = request("/echo", b"\x1f\x8bnot really gzip", headers=("Content-Encoding: gzip",))
+        answer = await raw(listener.host, listener.port, sent)
+    finally:
+        await listener.close()
+
+    assert answer.endswith(b"\x1f\x8bnot really gzip")
+
+
+async def test_a_taken_port_names_its_owner() -> None:
+    """Listening on a taken port raises PortBusy with the address."""
+    listener = await listen(_app(), "127.0.0.1", 0)
+    try:
+        with pytest.raises(PortBusy, match=str(listener.port)):
+            await listen(_app(), "127.0.0.1", listener.port)
+    finally:
+        await listener.close()
