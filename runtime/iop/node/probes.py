@@ -1,0 +1,93 @@
+"""Probing the engines: at hello, then every `probe_every` seconds; what comes of it is told to the Edge."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from iop.link.messages import NodeRuntimeConfig, ProviderHealth
+from iop.node.rack import Mounted, Rack
+from iop.transport.tasks import TaskSet
+
+DOWN_AFTER = 2  # bad probes in a row; one is enough when nothing good is known since the hello
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Record:
+    mounted: Mounted
+    known: bool = False  # a verdict was reached since the hello
+    bad: int = 0
+
+
+class Probes:
+    """Judges each engine instance by its probes, and reports each of its providers through `send`.
+
+    Silence while work is in flight on the instance gives no verdict: a busy engine may be slow to answer.
+    """
+
+    def __init__(self, rack: Rack, tasks: TaskSet, send: Callable[[ProviderHealth], None]) -> None:
+        self._rack = rack
+        self._tasks = tasks
+        self._send = send
+        self._runtime = NodeRuntimeConfig(node_id="")
+        self._records: dict[str, _Record] = {}
+        self._loop: asyncio.Task[None] | None = None
+        self.verdicts: dict[str, ProviderHealth] = {}
+
+    def start(self, runtime: NodeRuntimeConfig, *, hello: bool) -> None:
+        """Probe by this config from now on, at once and then in its rhythm. `hello`: the Edge knows nothing yet."""
+        self.stop()
+        self._runtime = runtime
+        if hello:
+            self._records.clear()
+        self.verdicts = {p.id: self.verdicts[p.id] for p in runtime.providers if p.id in self.verdicts}
+        self._loop = self._tasks.start(self._run(), name="probes")
+
+    def stop(self) -> None:
+        """Probe no more (no link, or leaving)."""
+        if self._loop is not None:
+            self._loop.cancel()
+            self._loop = None
+
+    async def round(self) -> None:
+        """Probe each instance that has providers, all at the same time."""
+        async with asyncio.TaskGroup() as group:
+            for name in dict.fromkeys(provider.adapter for provider in self._runtime.providers):
+                group.create_task(self._probe(name))
+
+    async def _run(self) -> None:
+        while True:
+            await self.round()
+            await asyncio.sleep(self._runtime.probe_every)
+
+    async def _probe(self, name: str) -> None:
+        mounted = self._rack.get(name)
+        if mounted is None:
+            self._tell(name, up=False, reason=self._rack.failures.get(name, f"no adapter {name}"))
+            return
+        record = self._records.get(name)
+        if record is None or record.mounted is not mounted:
+            record = self._records[name] = _Record(mounted)
+        result = await mounted.adapter.probe()
+        if result.up:
+            record.known, record.bad = True, 0
+            self._tell(name, up=True, reason=None)
+        elif not (result.silent and mounted.users):
+            record.bad += 1
+            if not record.known or record.bad >= DOWN_AFTER:
+                record.known, record.bad = True, DOWN_AFTER
+                self._tell(name, up=False, reason=result.reason)
+
+    def _tell(self, name: str, *, up: bool, reason: str | None) -> None:
+        for provider in self._runtime.providers:
+            if provider.adapter == name:
+                health = ProviderHealth(provider_id=provider.id, up=up, reason=reason)
+                before = self.verdicts.get(provider.id)
+                if before is None or before.up is not up:
+                    _log.info(
+                        "provider %s is %s%s", provider.id, "up" if up else "down", f": {reason}" if reason else ""
+                    )
+                self.verdicts[provider.id] = health
+                self._send(health)

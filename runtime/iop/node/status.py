@@ -1,0 +1,129 @@
+"""The node's loopback HTTP port: what it is and does, whether it lives, and a way to stop it without signals."""
+
+import contextlib
+import hmac
+import ipaddress
+import os
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from aiohttp import web
+
+from iop.transport.listening import join_address, listening, split_address
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+_HOST_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+@dataclass(frozen=True, slots=True)
+class StopToken:
+    """The secret that `POST /stop` wants, and the file (0600) where an operator of this host finds it."""
+
+    path: Path
+    value: str
+
+    @classmethod
+    def make(cls, folder: Path, node_id: str) -> "StopToken":
+        """Write a new token to `<folder>/<node id>.stop-token`, made whole before it has its name. Raises OSError."""
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"{node_id}.stop-token"
+        value = secrets.token_urlsafe(32)
+        fresh = path.with_name(f"{path.name}.{os.getpid()}")
+        with contextlib.suppress(FileNotFoundError):
+            fresh.unlink()
+        with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
+            file.write(value + "\n")
+        fresh.replace(path)
+        return cls(path, value)
+
+    def remove(self) -> None:
+        """Take the file away; the token is of no use to a later process."""
+        with contextlib.suppress(OSError):
+            if self.path.read_text(encoding="ascii").strip() == self.value:
+                self.path.unlink()
+
+    def matches(self, header: str) -> bool:
+        """True for `Bearer <token>`; compared in constant time."""
+        scheme, _, given = header.partition(" ")
+        return scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), self.value.encode())
+
+
+class StatusServer:
+    """Serves GET /status, GET /healthz and POST /stop. Without a token there is no stopping it by HTTP."""
+
+    def __init__(
+        self,
+        picture: Callable[[], Mapping[str, object]],
+        request_stop: Callable[[], object],
+        token: StopToken | None,
+    ) -> None:
+        self._picture = picture
+        self._request_stop = request_stop
+        self._token = token
+        app = web.Application(middlewares=[_only_by_a_loopback_name])
+        app.router.add_get("/status", self._status)
+        app.router.add_get("/healthz", self._healthz)
+        app.router.add_post("/stop", self._stop)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2)
+
+    async def start(self, host: str, port: int) -> str:
+        """Listen (port 0 = any free one) and return the real `host:port`.
+
+        Raises PortBusy when the port is taken, ValueError when the host is not loopback.
+        """
+        if not _is_loopback(host):
+            raise ValueError(f"status_listen {join_address(host, port)} is not a loopback address")
+        await self._runner.setup()
+        with listening(host, port):
+            await web.TCPSite(self._runner, host, port).start()
+        real = self._runner.addresses[0]
+        return join_address(str(real[0]), int(real[1]))
+
+    async def close(self) -> None:
+        """Stop listening. Safe to call twice."""
+        await self._runner.cleanup()
+
+    async def _status(self, _request: web.Request) -> web.Response:
+        return web.json_response(dict(self._picture()))
+
+    async def _healthz(self, _request: web.Request) -> web.Response:
+        return web.json_response({"status": "ok"})
+
+    async def _stop(self, request: web.Request) -> web.Response:
+        if self._token is None:
+            return _error(403, "not_available", "This node has no state_dir for its stop token.")
+        if not self._token.matches(request.headers.get("Authorization", "")):
+            return _error(401, "invalid_api_key", "POST /stop wants the token of the stop-token file in state_dir.")
+        self._request_stop()
+        return web.json_response({"stopping": True}, status=202)
+
+
+@web.middleware
+async def _only_by_a_loopback_name(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Refuse foreign Host names: a web page must not reach this port by a name that resolves to loopback."""
+    try:
+        host = split_address(request.host)[0]
+    except ValueError:
+        host = request.host.removeprefix("[").removesuffix("]")
+    if host.lower() not in _HOST_NAMES and not _is_loopback(host):
+        return _error(400, "invalid_host", "This port answers to loopback names only.")
+    try:
+        return await handler(request)
+    except web.HTTPException as refused:
+        code = {404: "not_found", 405: "method_not_allowed"}.get(refused.status, "invalid_request")
+        return _error(refused.status, code, "This port has GET /status, GET /healthz and POST /stop.")
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def _error(status: int, code: str, message: str) -> web.Response:
+    kind = "server_error" if status >= 500 else "invalid_request_error"
+    body = {"error": {"message": message, "type": kind, "param": None, "code": code}}
+    return web.json_response(body, status=status)

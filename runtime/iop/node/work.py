@@ -1,0 +1,87 @@
+"""One run on the node, and the sink that carries its answer to the link."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Literal, Protocol
+
+from iop.adapters.contract import RunEnd
+from iop.link.messages import Head, Message, Run
+from iop.node.rack import Mounted
+
+OnDisconnect = Literal["cancel", "cancel_streams", "finish"]
+
+
+class Connection(Protocol):
+    """What the node needs of a link."""
+
+    def send(self, message: Message) -> None:
+        """Send a control message."""
+
+    async def send_body(self, run: int, data: bytes, *, end: bool = False) -> None:
+        """Send bytes of a run's answer within its credit. Raises ConnectionError when link or run is gone."""
+
+    def drained(self, run: int, n: int) -> None:
+        """Grant credit: `n` bytes of the run's body were taken."""
+
+    def forget(self, run: int) -> None:
+        """The run is over on this link; whoever waits in `send_body` for it is released."""
+
+
+class Work:
+    """A run from its first frame to its end. `connection` is None once its link is lost."""
+
+    def __init__(self, run: Run, connection: Connection, mounted: Mounted, on_disconnect: OnDisconnect) -> None:
+        self.run = run
+        self.connection: Connection | None = connection
+        self.mounted = mounted
+        self.on_disconnect = on_disconnect
+        self.body = bytearray()
+        self.task: asyncio.Task[RunEnd] | None = None
+        self.head_sent = False
+        self.discarding = False
+        self.cut: RunEnd | None = None
+        #: its number in a later hello, None while its own link lives
+        self.adopted: int | None = None
+
+    @property
+    def gated(self) -> str | None:
+        """The provider whose slot it holds; a direct run holds none, whatever else it names."""
+        return self.run.provider_id if self.run.provider_pool else None
+
+    @property
+    def outlives_client(self) -> bool:
+        """True when on_disconnect lets this run go on to its end."""
+        if self.on_disconnect == "finish":
+            return True
+        return self.on_disconnect == "cancel_streams" and not self.run.stream
+
+    def discard(self) -> None:
+        """Nobody reads the answer any more: drop what comes, and release a sink that waits for credit."""
+        self.discarding = True
+        if self.connection is not None:
+            self.connection.forget(self.run.run)
+
+
+class LinkSink:
+    """Passes an answer on as `head` and body frames; drops it when nobody reads it."""
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+
+    async def head(self, status: int, headers: Sequence[tuple[str, str]]) -> None:
+        """Send the engine's status line and headers."""
+        work = self._work
+        if work.discarding or work.connection is None:
+            return
+        work.head_sent = True
+        work.connection.send(Head(run=work.run.run, status=status, headers=tuple(headers)))
+
+    async def body(self, data: bytes) -> None:
+        """Send entity bytes; waits for credit."""
+        work = self._work
+        if work.discarding or work.connection is None:
+            return
+        try:
+            await work.connection.send_body(work.run.run, data, end=False)
+        except ConnectionError:
+            work.discarding = True
