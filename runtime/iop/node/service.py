@@ -19,7 +19,8 @@ from iop.node.work import Connection
 from iop.transport.tasks import TaskSet
 
 STOP_DETAIL = "the node is stopping"
-CUT_WITHIN = 5.0  # seconds that cut work gets to really end (an agent is killed within less)
+CUT_WITHIN = 5.0  # seconds that cut work gets to really end (an agent's grace is shorter)
+HURRY_AFTER = 1.0  # seconds at a stop until what still ends is told to hurry (an agent's grace is skipped)
 
 _log = logging.getLogger(__name__)
 
@@ -104,7 +105,7 @@ class NodeService:
         self._probes.stop()
         self._runner.begin_drain()
         self._runner.cut_all(STOP_DETAIL)
-        await self._idle_within(CUT_WITHIN)  # closing the tasks at once would cancel an adapter while it stops
+        await self._idle_within(HURRY_AFTER)
         await self._dialer.stop()
         await self._status.close()
         await self._tasks.close()

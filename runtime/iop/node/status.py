@@ -11,10 +11,11 @@ from pathlib import Path
 
 from aiohttp import web
 
-from iop.transport.listening import join_address, listening, split_address
+from iop.transport.hosts import HostRule
+from iop.transport.listening import join_address, listening
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-_HOST_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+_HOSTS = HostRule()
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ class StatusServer:
 
         Raises PortBusy when the port is taken, ValueError when the host is not loopback.
         """
-        if not _is_loopback(host):
+        if not _HOSTS.allows(join_address(host, port)):
             raise ValueError(f"status_listen {join_address(host, port)} is not a loopback address")
         await self._runner.setup()
         with listening(host, port):
@@ -103,24 +104,14 @@ class StatusServer:
 @web.middleware
 async def _only_by_a_loopback_name(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Refuse foreign Host names: a web page must not reach this port by a name that resolves to loopback."""
-    try:
-        host = split_address(request.host)[0]
-    except ValueError:
-        host = request.host.removeprefix("[").removesuffix("]")
-    if host.lower() not in _HOST_NAMES and not _is_loopback(host):
-        return _error(400, "invalid_host", "This port answers to loopback names only.")
+    refusal = _HOSTS.refusal(request.headers.getall("Host", []), request.headers.getall("Origin", []))
+    if refusal is not None:
+        return _error(400, "invalid_host", refusal)
     try:
         return await handler(request)
     except web.HTTPException as refused:
         code = {404: "not_found", 405: "method_not_allowed"}.get(refused.status, "invalid_request")
         return _error(refused.status, code, "This port has GET /status, GET /healthz and POST /stop.")
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
 
 
 def _error(status: int, code: str, message: str) -> web.Response:
