@@ -186,7 +186,7 @@ class Admission:
         """End a node's drain lease."""
         node = self._pool.fleet.nodes.get(node_id)
         if node is not None and node.drain_until is not None:
-            self._end_drain(node, now)
+            self._end_drains([node], now)
         return self._pool.take_effects()
 
     # -- time and the end --------------------------------------------------------------------------------------------
@@ -194,9 +194,8 @@ class Admission:
     def tick(self, now: float) -> Effects:
         """Do what is due: drain leases, deadlines (`queue.max_wait`), grace (`queue.offline_grace`)."""
         pool, grace = self._pool, self._pool.bounds.offline_grace
-        for node in list(pool.fleet.nodes.values()):
-            if node.drain_until is not None and node.drain_until <= now:
-                self._end_drain(node, now)
+        nodes = pool.fleet.nodes.values()
+        self._end_drains([node for node in nodes if node.drain_until is not None and node.drain_until <= now], now)
         for place in pool.line.overdue(now):
             request = place.request
             pool.expire(place, refusals.queue_timeout(request.deadline - request.arrived))
@@ -274,7 +273,9 @@ class Admission:
             return None
         return refusals.unreachable(request.model, request.failures or {provider_id: failure})
 
-    def _end_drain(self, node: Node, now: float) -> None:
-        node.drain_until = node.drain_reason = None
-        self._pool.show_node(node, now)
-        self._pool.dispatch(self._pool.fleet.of_node(node), now)
+    def _end_drains(self, nodes: Sequence[Node], now: float) -> None:
+        for node in nodes:
+            node.drain_until = node.drain_reason = None
+        for node in nodes:
+            self._pool.show_node(node, now)
+        self._pool.dispatch([provider for node in nodes for provider in self._pool.fleet.of_node(node)], now)

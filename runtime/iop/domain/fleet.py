@@ -74,10 +74,9 @@ class Provider:
             return ProviderState.OFFLINE
         return ProviderState.READY if self.up else ProviderState.DOWN
 
-    @property
-    def reason(self) -> str | None:
-        """Why it is in its state; None when ready and unhindered."""
-        match self.state:
+    def reason_of(self, state: ProviderState) -> str | None:
+        """Why it is in that state, its own; None when ready and unhindered."""
+        match state:
             case ProviderState.REMOVING:
                 return "removed from the config"
             case ProviderState.DRAINING:
@@ -133,12 +132,12 @@ class Fleet:
         chosen.last_pick = self._picks
         return chosen
 
-    def forget_unused_nodes(self) -> None:
-        """Drop records that carry nothing: no provider, no link, no drain lease."""
+    def nodes_in_use(self) -> list[Node]:
+        """Return nodes with a provider, a link or a drain lease; of others only the link's last epoch is kept."""
         used = {provider.node.id for provider in self.providers.values()}
-        for node in list(self.nodes.values()):
-            if node.id not in used and not node.connected and node.drain_until is None:
-                del self.nodes[node.id]
+        return [
+            node for node in self.nodes.values() if node.id in used or node.connected or node.drain_until is not None
+        ]
 
 
 def _preference(provider: Provider) -> tuple[float, int, int]:

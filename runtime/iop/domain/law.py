@@ -12,15 +12,17 @@ from iop.domain.snapshots import PoolSnapshot
 
 _GRANTS = ("admitted", "adopted")
 _FATES = ("completed", "failed", "cancelled", "returned", "in_flight")
+_SLOTS = (*_GRANTS, *_FATES)
 _POOL = ("received", "refused", "expired", "abandoned", "queued")
+
+_Counts = dict[str, int]
 
 
 def violations(snapshot: PoolSnapshot) -> list[str]:
     """Say in words where the snapshot breaks the law; empty = it holds."""
-    totals = {key: getattr(snapshot.totals, key) for key in (*_GRANTS, *_FATES, *_POOL)}
+    totals = {key: getattr(snapshot.totals, key) for key in (*_SLOTS, *_POOL)}
     providers = [
-        (provider.provider_id, {key: getattr(provider, key) for key in (*_GRANTS, *_FATES)})
-        for provider in snapshot.providers
+        (provider.provider_id, {key: getattr(provider, key) for key in _SLOTS}) for provider in snapshot.providers
     ]
     return _violations(totals, providers)
 
@@ -31,58 +33,65 @@ def violations_of_status(status: Mapping[str, object]) -> list[str]:
     snapshots = status.get("provider_snapshots")
     if not isinstance(totals, Mapping) or not isinstance(snapshots, list):
         return ["status has no totals or no provider_snapshots"]
-    providers: list[tuple[str, Mapping[str, object]]] = []
+    found: list[str] = []
+    providers: list[tuple[str, _Counts]] = []
     for entry in snapshots:
         if not isinstance(entry, Mapping):
             return ["an entry of provider_snapshots is not an object"]
-        providers.append((str(entry.get("provider_id")), entry))
-    return _violations(totals, providers)
+        name = str(entry.get("provider_id"))
+        providers.append((name, _read(f"provider {name}", entry, _SLOTS, found)))
+    pool = _read("totals", totals, (*_SLOTS, *_POOL), found)
+    return found or _violations(pool, providers)
 
 
-def _violations(totals: Mapping[str, object], providers: Iterable[tuple[str, Mapping[str, object]]]) -> list[str]:
+def _read(where: str, counters: Mapping[str, object], keys: Iterable[str], found: list[str]) -> _Counts:
+    """Read the counters; one that is missing or no whole number is a violation of its own."""
+    counts: _Counts = {}
+    for key in keys:
+        value = counters.get(key)
+        if isinstance(value, int) and not isinstance(value, bool):
+            counts[key] = value
+        else:
+            found.append(f"{where}: {key} is {value!r}, not a count")
+    return counts
+
+
+def _violations(totals: _Counts, providers: Iterable[tuple[str, _Counts]]) -> list[str]:
+    sums = dict.fromkeys(_SLOTS, 0)
     found: list[str] = []
-    pool = _numbers("totals", totals, (*_GRANTS, *_FATES, *_POOL), found)
-    sums = dict.fromkeys((*_GRANTS, *_FATES), 0)
-    for name, counters in providers:
-        numbers = _numbers(f"provider {name}", counters, (*_GRANTS, *_FATES), found)
-        found += _slot_equation(f"provider {name}", numbers)
-        for key in sums:
-            sums[key] += numbers[key]
-    found += _slot_equation("totals", pool)
-    found += _line_equation(pool)
-    if pool["in_flight"] != sums["in_flight"]:
-        found.append(f"totals: in_flight {pool['in_flight']} is not the providers' sum {sums['in_flight']}")
+    for name, counts in providers:
+        found += _of_slots(f"provider {name}", counts)
+        for key in _SLOTS:
+            sums[key] += counts[key]
+    found += _of_slots("totals", totals)
+    found += _of_line(totals)
+    if totals["in_flight"] != sums["in_flight"]:
+        found.append(f"totals: in_flight {totals['in_flight']} is not the providers' sum {sums['in_flight']}")
     found += [
-        f"totals: {key} {pool[key]} is below the providers' sum {sums[key]}" for key in sums if pool[key] < sums[key]
+        f"totals: {key} {totals[key]} is below the providers' sum {sums[key]}"
+        for key in _SLOTS
+        if totals[key] < sums[key]
     ]
     return found
 
 
-def _numbers(where: str, counters: Mapping[str, object], keys: Iterable[str], found: list[str]) -> dict[str, int]:
-    """Read the counters; one that is missing, no count, or negative is a violation of its own and read as 0."""
-    numbers: dict[str, int] = {}
-    for key in keys:
-        value = counters.get(key)
-        if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
-            numbers[key] = value
-        else:
-            found.append(f"{where}: {key} is {value!r}, not a count")
-            numbers[key] = 0
-    return numbers
+def _of_slots(where: str, counts: _Counts) -> list[str]:
+    """Check the first equation, and that nothing is negative."""
+    found = [f"{where}: {key} is {count}" for key, count in counts.items() if count < 0]
+    grants = counts["admitted"] + counts["adopted"]
+    fates = sum([counts[key] for key in _FATES])
+    if grants != fates:
+        terms = " + ".join(f"{key} {counts[key]}" for key in _FATES)
+        found.append(
+            f"{where}: admitted {counts['admitted']} + adopted {counts['adopted']} = {grants}, but {terms} = {fates}",
+        )
+    return found
 
 
-def _slot_equation(where: str, numbers: Mapping[str, int]) -> list[str]:
-    left = sum(numbers[key] for key in _GRANTS)
-    right = sum(numbers[key] for key in _FATES)
-    if left == right:
-        return []
-    terms = " + ".join(f"{key} {numbers[key]}" for key in _FATES)
-    return [f"{where}: admitted {numbers['admitted']} + adopted {numbers['adopted']} = {left}, but {terms} = {right}"]
-
-
-def _line_equation(pool: Mapping[str, int]) -> list[str]:
+def _of_line(pool: _Counts) -> list[str]:
+    """Check the second equation."""
     held = pool["admitted"] - pool["returned"]
-    right = pool["refused"] + pool["expired"] + pool["abandoned"] + pool["queued"] + held
+    right = sum(pool[key] for key in _POOL[1:]) + held
     if pool["received"] == right:
         return []
     terms = " + ".join(f"{key} {pool[key]}" for key in _POOL[1:])

@@ -1,28 +1,26 @@
 """Counters of the pool. They never go down; those of a removed provider stay, also for its coming back."""
 
-from collections import Counter
 from dataclasses import dataclass, field
-from enum import StrEnum
+from typing import Literal
 
-from iop.domain.effects import Outcome
-
-
-class Fate(StrEnum):
-    """What can happen to a slot: two ways to be taken, four ways to end."""
-
-    ADMITTED = "admitted"
-    ADOPTED = "adopted"
-    RETURNED = "returned"
-    COMPLETED = "completed"
-    FAILED = "failed"
-    CANCELLED = "cancelled"
+#: what can happen to a slot: two ways to be taken, four ways to end
+Fate = Literal["admitted", "adopted", "returned", "completed", "failed", "cancelled"]
 
 
-FATE_OF_OUTCOME = {
-    Outcome.COMPLETED: Fate.COMPLETED,
-    Outcome.FAILED: Fate.FAILED,
-    Outcome.CANCELLED: Fate.CANCELLED,
-}
+@dataclass(slots=True)
+class SlotCounters:
+    """How often slots were taken and how those grants ended."""
+
+    admitted: int = 0
+    adopted: int = 0
+    returned: int = 0
+    completed: int = 0
+    failed: int = 0
+    cancelled: int = 0
+
+    def count(self, fate: Fate) -> None:
+        """Count one."""
+        setattr(self, fate, getattr(self, fate) + 1)
 
 
 @dataclass(slots=True)
@@ -36,14 +34,17 @@ class Ledger:
     double_release: int = 0
     stale_release: int = 0
     node_over_capacity: int = 0
-    slots: Counter[Fate] = field(default_factory=Counter)
-    by_provider: dict[str, Counter[Fate]] = field(default_factory=dict)
+    slots: SlotCounters = field(default_factory=SlotCounters)
+    by_provider: dict[str, SlotCounters] = field(default_factory=dict)
 
-    def of(self, provider_id: str) -> Counter[Fate]:
+    def of(self, provider_id: str) -> SlotCounters:
         """Return the counters of one provider, kept for as long as the Edge lives."""
-        return self.by_provider.setdefault(provider_id, Counter())
+        counters = self.by_provider.get(provider_id)
+        if counters is None:
+            counters = self.by_provider[provider_id] = SlotCounters()
+        return counters
 
     def count(self, provider_id: str, fate: Fate) -> None:
         """Count one taken or ended slot, for the provider and in the sum."""
-        self.of(provider_id)[fate] += 1
-        self.slots[fate] += 1
+        self.of(provider_id).count(fate)
+        self.slots.count(fate)

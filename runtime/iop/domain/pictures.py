@@ -1,7 +1,6 @@
 """The frozen picture of the pool, made anew whenever somebody asks."""
 
 from iop.domain.fleet import Provider
-from iop.domain.ledger import Fate
 from iop.domain.pool import Pool
 from iop.domain.snapshots import Anomalies, ModelSnapshot, NodeSnapshot, PoolSnapshot, ProviderSnapshot, Totals
 
@@ -15,7 +14,7 @@ def picture(pool: Pool, now: float) -> PoolSnapshot:
         models=_models(pool, now),
         nodes=tuple(
             NodeSnapshot(node.id, node.state, node.connected, node.drain_until, node.drain_reason)
-            for node in pool.fleet.nodes.values()
+            for node in pool.fleet.nodes_in_use()
         ),
         anomalies=Anomalies(ledger.double_release, ledger.stale_release, ledger.node_over_capacity),
     )
@@ -31,34 +30,35 @@ def _totals(pool: Pool) -> Totals:
         refused=ledger.refused,
         expired=ledger.expired,
         abandoned=ledger.abandoned,
-        admitted=slots[Fate.ADMITTED],
-        adopted=slots[Fate.ADOPTED],
-        returned=slots[Fate.RETURNED],
-        completed=slots[Fate.COMPLETED],
-        failed=slots[Fate.FAILED],
-        cancelled=slots[Fate.CANCELLED],
+        admitted=slots.admitted,
+        adopted=slots.adopted,
+        returned=slots.returned,
+        completed=slots.completed,
+        failed=slots.failed,
+        cancelled=slots.cancelled,
     )
 
 
 def _provider(pool: Pool, provider: Provider, now: float) -> ProviderSnapshot:
     slots = pool.ledger.of(provider.id)
+    state = provider.state
     oldest = next(iter(provider.leases.values()), None)
     return ProviderSnapshot(
         provider_id=provider.id,
         node_id=provider.node.id,
-        state=provider.state,
-        reason=provider.reason,
+        state=state,
+        reason=provider.reason_of(state),
         capacity=provider.capacity,
         in_flight=provider.in_flight,
         queued=pool.line.queued_for(provider.id),
         over_by=max(0, provider.in_flight - provider.capacity),
         oldest_in_flight_s=None if oldest is None else now - oldest,
-        admitted=slots[Fate.ADMITTED],
-        adopted=slots[Fate.ADOPTED],
-        returned=slots[Fate.RETURNED],
-        completed=slots[Fate.COMPLETED],
-        failed=slots[Fate.FAILED],
-        cancelled=slots[Fate.CANCELLED],
+        admitted=slots.admitted,
+        adopted=slots.adopted,
+        returned=slots.returned,
+        completed=slots.completed,
+        failed=slots.failed,
+        cancelled=slots.cancelled,
     )
 
 

@@ -5,18 +5,23 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from iop.domain import refusals
 from iop.domain.effects import Effect, Effects, EffectType, Lease, Load, Outcome
 from iop.domain.errors import IopError
 from iop.domain.fleet import Fleet, Node, Provider
-from iop.domain.ledger import FATE_OF_OUTCOME, Fate, Ledger
+from iop.domain.ledger import Fate, Ledger
 from iop.domain.line import Line, Place, Request
 from iop.domain.specs import LineBounds
 from iop.domain.states import State
 
 #: how many closed leases are remembered to tell a second release from one of an older link epoch
 _REMEMBERED = 8192
+
+_FATES: Mapping[Outcome, Fate] = MappingProxyType(
+    {Outcome.COMPLETED: "completed", Outcome.FAILED: "failed", Outcome.CANCELLED: "cancelled"},
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +107,13 @@ class Pool:
             self.line.leave(request.place)
         provider = self.fleet.pick(usable)
         held = self._open(provider, request, (request.id, request.model), now)
-        self.ledger.count(provider.id, Fate.ADMITTED)
+        self.ledger.count(provider.id, "admitted")
         self._about_lease(EffectType.GRANTED, held)
 
     def adopt(self, provider: Provider, request_id: str, now: float) -> None:
         """Count work that a node found running as held, whatever the capacity."""
         held = self._open(provider, None, (request_id, ""), now)
-        self.ledger.count(provider.id, Fate.ADOPTED)
+        self.ledger.count(provider.id, "adopted")
         self._about_lease(EffectType.ADOPTED, held)
 
     def close(self, held: Held, outcome: Outcome, reason: str | None, error: IopError | None = None) -> None:
@@ -117,7 +122,7 @@ class Pool:
             dispatched = (State.PROVIDER_DISPATCHED, State.RUN_COMPLETE)
             held.request.move(*(dispatched if outcome is Outcome.COMPLETED else (State.RUN_ERROR,)))
         self._release(held)
-        self.ledger.count(held.provider.id, FATE_OF_OUTCOME[outcome])
+        self.ledger.count(held.provider.id, _FATES[outcome])
         self._about_lease(EffectType.ENDED, held, outcome=outcome, reason=reason, error=error)
 
     def take_back(self, held: Held, request: Request, reason: str, now: float) -> None:
@@ -125,7 +130,7 @@ class Pool:
         request.move(State.QUEUED)
         self._release(held)
         self.line.join(request, self.candidates(request), now)
-        self.ledger.count(held.provider.id, Fate.RETURNED)
+        self.ledger.count(held.provider.id, "returned")
         self._about_lease(EffectType.RETURNED, held, reason=reason)
 
     def cut_link(self, node: Node, *, adopted_only: bool) -> None:
@@ -169,9 +174,10 @@ class Pool:
     def show(self, providers: Iterable[Provider], now: float) -> None:
         """Record new states of providers, and let the grace of their waiters begin or end."""
         for provider in providers:
-            if provider.shown is not provider.state:
-                provider.shown = provider.state
-                self.about_provider(EffectType.PROVIDER, provider, _reason(provider.state, provider.reason))
+            state = provider.state
+            if provider.shown is not state:
+                provider.shown = state
+                self.about_provider(EffectType.PROVIDER, provider, _reason(state, provider.reason_of(state)))
             for group in self.line.of_provider(provider.id):
                 group.note_candidates(now)
 

@@ -25,7 +25,6 @@ def apply(pool: Pool, spec: PoolSpec, now: float) -> None:
         if provider.removing and not provider.leases:
             del pool.fleet.providers[provider.id]
     _expire_stranded(pool)
-    pool.fleet.forget_unused_nodes()
     pool.dispatch(pool.fleet.providers.values(), now)
 
 
