@@ -1,0 +1,178 @@
+"""The config in force and its replacement while running: plan, or swap all or nothing, with a generation number."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import PurePath
+from typing import Any, Literal
+
+from iop.config.findings import Finding, has_errors
+from iop.config.load import Loaded, read_edge
+from iop.config.models import EdgeConfig
+from iop.config.plan import Plan, plan
+from iop.config.pool import pool_spec
+from iop.domain.errors import BadRequest
+from iop.domain.specs import PoolSpec
+from iop.edge.status import ConfigFacts, Retired
+
+#: seconds a connected node gets to acknowledge; below the command's default patience of 15 s
+ACK_TIMEOUT_S = 10.0
+#: removed providers whose description is kept for status; a draining one is gone after `drain_timeout`
+MAX_RETIRED = 256
+
+Mode = Literal["dry-run", "apply"]
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshAsk:
+    """What `POST /config/refresh` asks: the candidate's text, the path it came from, and the expected generation."""
+
+    mode: Mode
+    text: str
+    source: str
+    expect_generation: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshReply:
+    """The HTTP status (200 planned or applied, 409 generation moved on, 422 findings) and the interface's JSON."""
+
+    status: int
+    body: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshPorts:
+    """What a refresh does to the rest of the Edge.
+
+    `apply_pool` hands admission its new spec, at once. `push_config` sends the config now in force to those of the
+    named nodes that are connected, and returns their ids. `acknowledged` waits until a node runs that generation or a
+    later one; False when it did not within the seconds given, or its link was lost.
+    """
+
+    apply_pool: Callable[[PoolSpec], None]
+    push_config: Callable[[Sequence[str]], Sequence[str]]
+    acknowledged: Callable[[str, int, float], Awaitable[bool]]
+
+
+class Refresher:
+    """Owner of the running config. `loaded` is what the Edge started with (generation 1)."""
+
+    def __init__(self, loaded: Loaded[EdgeConfig], ports: RefreshPorts, now_wall: Callable[[], float]) -> None:
+        if loaded.config is None:
+            raise ValueError("an Edge cannot start with a config that has errors")
+        self._config = loaded.config
+        self._ports = ports
+        self._now = now_wall
+        self._facts = ConfigFacts(1, loaded.sha256, loaded.source, now_wall())
+        self._retired: dict[str, Retired] = {}
+
+    @property
+    def config(self) -> EdgeConfig:
+        """The config in force."""
+        return self._config
+
+    @property
+    def generation(self) -> int:
+        """1 at start, one more with each applied change."""
+        return self._facts.generation
+
+    @property
+    def facts(self) -> ConfigFacts:
+        """What status tells about the config."""
+        return self._facts
+
+    @property
+    def retired(self) -> Mapping[str, Retired]:
+        """What removed providers were, newest last."""
+        return self._retired
+
+    async def refresh(self, ask: RefreshAsk) -> RefreshReply:
+        """Check the candidate, then plan it or apply it. Raises BadRequest when `source` is no absolute path.
+
+        A refused candidate changes nothing but `last_error`, and that only when it was to be applied.
+        """
+        if not PurePath(ask.source).is_absolute():
+            raise BadRequest("'source' must be an absolute path.", param="source")
+        # in a thread: reading a large file takes long, and status and requests must go on meanwhile
+        loaded = await asyncio.to_thread(read_edge, ask.text, source=ask.source)
+        if ask.expect_generation is not None and ask.expect_generation != self.generation:
+            return self._refuse(ask, 409, (_moved_on(ask, self.generation),))
+        if loaded.config is None:
+            return self._refuse(ask, 422, loaded.findings)
+        planned = plan(self._config, loaded.config)
+        if ask.mode == "dry-run":
+            return self._reply(ask, planned, loaded.findings)
+        if planned.restart_required:
+            fields = ", ".join(entry.path for entry in planned.restart_required)
+            self._facts = replace(self._facts, last_error=f"{ask.source}: restart required for {fields}")
+            return self._reply(ask, planned, loaded.findings)
+        return await self._apply(ask, planned, loaded, loaded.config)
+
+    async def _apply(
+        self, ask: RefreshAsk, planned: Plan, loaded: Loaded[EdgeConfig], config: EdgeConfig
+    ) -> RefreshReply:
+        before = self.generation
+        generation = before + 1 if planned.changes else before
+        if planned.changes:
+            # no await from here to the swap: nobody can see one half of it
+            self._ports.apply_pool(pool_spec(config))
+            self._retire(config)
+            self._config = config
+        self._facts = ConfigFacts(generation, loaded.sha256, loaded.source, self._now())
+        if not planned.changes:
+            return self._reply(ask, planned, loaded.findings)
+        nodes = await self._hand_out([node.id for node in config.nodes], generation)
+        body = self._body(ask, before, planned, loaded.findings)
+        return RefreshReply(200, {**body, "new_generation": generation, "nodes": nodes})
+
+    async def _hand_out(self, node_ids: Sequence[str], generation: int) -> list[dict[str, Any]]:
+        sent = self._ports.push_config(node_ids)
+        answers = await asyncio.gather(
+            *(self._ports.acknowledged(node_id, generation, ACK_TIMEOUT_S) for node_id in sent)
+        )
+        return [{"id": node_id, "acknowledged": answer} for node_id, answer in zip(sent, answers, strict=True)]
+
+    def _retire(self, config: EdgeConfig) -> None:
+        kept = {provider.id for node in config.nodes for provider in node.providers}
+        for node in self._config.nodes:
+            for provider in node.providers:
+                if provider.id not in kept:
+                    self._retired[provider.id] = Retired(provider.type, provider.category, provider.adapter)
+        for provider_id in tuple(self._retired):
+            if provider_id in kept or len(self._retired) > MAX_RETIRED:
+                del self._retired[provider_id]
+
+    def _refuse(self, ask: RefreshAsk, status: int, findings: Sequence[Finding]) -> RefreshReply:
+        if ask.mode == "apply":
+            errors = [str(finding) for finding in findings if has_errors([finding])]
+            more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+            self._facts = replace(self._facts, last_error=f"{errors[0]}{more}")
+        return RefreshReply(status, self._body(ask, self.generation, Plan((), ()), findings))
+
+    def _reply(self, ask: RefreshAsk, planned: Plan, findings: Sequence[Finding]) -> RefreshReply:
+        return RefreshReply(200, self._body(ask, self.generation, planned, findings))
+
+    def _body(self, ask: RefreshAsk, generation: int, planned: Plan, findings: Sequence[Finding]) -> dict[str, Any]:
+        return {
+            "mode": ask.mode,
+            "generation": generation,
+            "new_generation": None,
+            "changes": [change.as_json() for change in planned.changes],
+            "restart_required": [entry.as_json() for entry in planned.restart_required],
+            "findings": [finding.as_json() for finding in findings],
+            "nodes": [],
+        }
+
+
+def _moved_on(ask: RefreshAsk, running: int) -> Finding:
+    return Finding(
+        severity="error",
+        code="generation_mismatch",
+        file=ask.source,
+        line=1,
+        column=1,
+        path="",
+        message=f"the running config is generation {running}, not {ask.expect_generation} as expected",
+        hint="look at what was applied meanwhile (GET /status), then plan again",
+    )
