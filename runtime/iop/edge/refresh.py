@@ -46,12 +46,13 @@ class RefreshPorts:
     """What a refresh does to the rest of the Edge.
 
     `apply_pool` hands admission its new spec, at once. `push_config` sends the config now in force to those of the
-    named nodes that are connected, and returns their ids. `acknowledged` waits until a node runs that generation or a
-    later one; False when it did not within the seconds given, or its link was lost.
+    named nodes that are connected. `acknowledged` waits until a node runs that generation or a later one; False when
+    it did not within the seconds given.
     """
 
     apply_pool: Callable[[PoolSpec], None]
-    push_config: Callable[[Sequence[str]], Sequence[str]]
+    connected: Callable[[str], bool]
+    push_config: Callable[[Sequence[str]], None]
     acknowledged: Callable[[str, int, float], Awaitable[bool]]
 
 
@@ -127,7 +128,8 @@ class Refresher:
         return RefreshReply(200, {**body, "new_generation": generation, "nodes": nodes})
 
     async def _hand_out(self, node_ids: Sequence[str], generation: int) -> list[dict[str, Any]]:
-        sent = self._ports.push_config(node_ids)
+        sent = [node_id for node_id in node_ids if self._ports.connected(node_id)]
+        self._ports.push_config(sent)
         answers = await asyncio.gather(
             *(self._ports.acknowledged(node_id, generation, ACK_TIMEOUT_S) for node_id in sent)
         )

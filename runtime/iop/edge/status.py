@@ -12,6 +12,7 @@ from iop.config.models import EdgeConfig
 from iop.config.resources import NodeEntry
 from iop.domain.snapshots import PoolSnapshot, ProviderSnapshot
 from iop.domain.times import iso_utc, iso_utc_or_none
+from iop.edge.registry import TurnedAwayEntry
 from iop.link.messages import AdapterInfo
 
 #: version of the status JSON
@@ -76,17 +77,6 @@ class DirectCounts(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class TurnedAwayFacts:
-    """Hellos that were refused: one entry per node id, code and peer; `last_at` in wall seconds."""
-
-    node_id: str
-    code: str
-    peer: str
-    last_at: float
-    count: int
-
-
-@dataclass(frozen=True, slots=True)
 class Retired:
     """What a removed provider was, for as long as it still drains (`removing`)."""
 
@@ -106,7 +96,7 @@ class StatusFacts:
     observed_at: float
     links: Mapping[str, LinkFacts] = field(default_factory=dict)
     direct: Mapping[str, DirectCounts] = field(default_factory=dict)
-    turned_away: Sequence[TurnedAwayFacts] = ()
+    turned_away: Sequence[TurnedAwayEntry] = ()
     retired: Mapping[str, Retired] = field(default_factory=dict)
     last_seq: int = 0
 

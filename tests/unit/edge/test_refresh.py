@@ -38,13 +38,9 @@ class FakeEdge:
         self.pools, self.pushed, self.awaited = [], [], []
 
     def ports(self):
-        return RefreshPorts(self.pools.append, self._push, self._acknowledged)
+        return RefreshPorts(self.pools.append, self.connected.__contains__, self.pushed.append, self._acknowledged)
 
-    def _push(self, node_ids):
-        self.pushed.append(tuple(node_ids))
-        return [node_id for node_id in node_ids if node_id in self.connected]
-
-    async def _acknowledged(self, node_id, generation, timeout):
+    async def _acknowledged(self, node_id, generation, within):
         self.awaited.append((node_id, generation))
         await asyncio.sleep(0)
         return node_id not in self.deaf
@@ -93,6 +89,7 @@ async def test_only_connected_nodes_are_waited_for():
     edge = FakeEdge(connected=("n2",))
     reply = await make(edge).refresh(ask(RESIZED))
     assert reply.body["nodes"] == [{"id": "n2", "acknowledged": True}]
+    assert edge.pushed == [["n2"]]
 
 
 async def test_an_identical_file_is_nothing_to_do():

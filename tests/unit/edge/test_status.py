@@ -13,7 +13,8 @@ from iop.domain.snapshots import (
     ProviderState,
     Totals,
 )
-from iop.edge.status import ConfigFacts, EdgeFacts, LinkFacts, Retired, StatusFacts, TurnedAwayFacts, build_status
+from iop.edge.registry import TurnedAwayEntry
+from iop.edge.status import ConfigFacts, EdgeFacts, LinkFacts, Retired, StatusFacts, build_status
 from iop.link.messages import AdapterInfo
 
 TEXT = """
@@ -179,7 +180,9 @@ def test_models_tell_route_and_line():
 def test_direct_work_and_refused_hellos_are_told():
     """Direct counters stand at their node; refused hellos name node, code, peer, last time and count."""
     got = status(
-        direct={"n1": Direct()}, turned_away=[TurnedAwayFacts("n9", "unknown_node", "10.0.0.2", 5.0, 7)], last_seq=42
+        direct={"n1": Direct()},
+        turned_away=[TurnedAwayEntry(node_id="n9", code="unknown_node", peer="10.0.0.2", last_at=5.0, count=7)],
+        last_seq=42,
     )
     assert got["nodes"][0]["direct"] == {"in_flight": 1, "completed": 2, "failed": 3, "cancelled": 4}
     assert got["nodes"][1]["direct"]["in_flight"] == 0
