@@ -110,6 +110,13 @@ def parse_event(piece: bytes) -> SSEEvent | None:
     return SSEEvent(name or None, "\n".join(data), last_id) if data else None
 
 
+def event_data(piece: bytes) -> bytes | None:
+    """Return the data of one piece as bytes, also where its last line or character is unfinished; None without any."""
+    fields = [line.partition(b":") for line in _LINE_END.split(piece)]
+    data = [value.removeprefix(b" ") for field, _, value in fields if field == b"data"]
+    return b"\n".join(data) if data else None
+
+
 def format_event(data: str, event: str | None = None) -> bytes:
     """Return the bytes of one event; each line of `data` becomes a `data:` line."""
     head = f"event: {event}\n" if event else ""

@@ -1,0 +1,203 @@
+"""Watching a stream that passes by: whether it ends as its API wants, and how the client is told if it does not.
+
+The watch reads as little as it can: token chunks are looked through for a few marks, and only events that carry one
+are read as JSON.
+"""
+
+import json
+import re
+from typing import Any
+
+from iop.domain.errors import IopError
+from iop.openai.answers import response_skeleton
+from iop.openai.errors import error_object
+from iop.openai.halfjson import completion
+from iop.openai.paths import Operation
+from iop.openai.responses_stream import response_event
+from iop.openai.sse import EventSplitter, EventTooLargeError, SSEEvent, event_data, parse_event
+
+_DONE = "[DONE]"
+_CHAT_MARK = re.compile(rb'"error"|\[DONE\]|(?:^|[\r\n])event: ?error')
+_RESPONSES_MARK = re.compile(
+    rb'response\.(?:created|queued|in_progress|completed|incomplete|failed)\b|"error"|(?:^|[\r\n])event: ?error'
+)
+_SEQUENCE_NUMBER = re.compile(rb'"sequence_number"\s*:\s*(\d{1,15})\b')
+_TERMINAL = frozenset({"response.completed", "response.incomplete", "response.failed"})
+
+
+class StreamWatch:
+    """Watches one answer stream of an engine or agent.
+
+    terminal              the API's own end was seen: `[DONE]`, or a terminal response event
+    error                 the stream itself told a failure, whatever came after it
+    begun                 at least one event with data has passed
+    response_id           of a responses stream, once it was told
+    next_sequence_number  that a further event of a responses stream has to carry
+
+    `request_id`, `model` and `created` (Unix seconds) stand in where a stream breaks off before it told its own.
+    """
+
+    def __init__(self, operation: Operation, *, request_id: str = "", model: str = "", created: int = 0) -> None:
+        self.operation = operation
+        self.terminal = False
+        self.error = False
+        self.begun = False
+        self.response_id: str | None = None
+        self.next_sequence_number = 0
+        self._request_id = request_id
+        self._model = model
+        self._created = created
+        self._splitter = EventSplitter()
+        self._lost = False
+
+    def feed(self, data: bytes) -> None:
+        """Take the bytes that were passed to the client, in order and all of them."""
+        try:
+            pieces = self._splitter.feed(data)
+        except EventTooLargeError:
+            # it passes unread; what follows its end is read again
+            self._splitter = EventSplitter()
+            self._lost = True
+            return
+        for piece in pieces:
+            self._lost = False
+            self._note(piece)
+
+    def finished_well(self, *, close_delimited: bool) -> bool:
+        """Return whether a stream whose transfer ended properly is a whole answer.
+
+        `close_delimited`: only the engine's closing of the connection told the end, so the API's own end must have
+        been seen. With a proper length a chat stream may leave out `[DONE]`, as transformers does; a responses stream
+        always needs its terminal event.
+        """
+        if self.error:
+            return False
+        if self.terminal:
+            return True
+        if self.operation == "responses":
+            return False
+        rest = event_data(self._splitter.pending)
+        if rest is not None and rest.strip() == _DONE.encode():
+            return True
+        is_cut = rest is not None and completion(rest, b'"x":0') is not None
+        return self.begun and not close_delimited and not is_cut
+
+    def ending(self, error: IopError) -> bytes:
+        """Return the bytes that tell `error` to a client that has got all that was fed; empty if the stream had
+        already come to its own end. To be called once, as the last thing.
+
+        An event cut in its middle is brought to an end first, as an error, so that no client takes it for text or
+        for success. Chat: the error object, no `[DONE]`. Responses: `response.failed`, then the error object.
+        """
+        if self.terminal:
+            return b""
+        return self._end_open_event(error) + self._failure(error)
+
+    def _end_open_event(self, error: IopError) -> bytes:
+        """Return what ends the event that is open at the client; an LF after a CR only completes that line end."""
+        pending = self._splitter.pending
+        if self._lost:
+            return b"\n\n"
+        new_line = b"" if not pending or pending.endswith(b"\n") else b"\n"
+        half = event_data(pending)
+        if half is None or not half.strip():
+            # nothing that a client would read yet: an empty line would make some read an empty event
+            return new_line
+        is_responses = self.operation == "responses"
+        member = b'"error":' + _dump(error_object(error))
+        # the last of two `type` members and of two `event:` lines counts: half a response.completed is no success
+        tail = completion(half, b'"type":"error",' + member if is_responses else member)
+        if tail is None:
+            self._note(pending)
+            return new_line + b"\n"
+        self.error = True
+        last_line = re.split(rb"[\r\n]", pending)[-1]
+        in_data = last_line.startswith(b"data:")
+        return (b"" if in_data else new_line + b"data: ") + tail + (b"\nevent: error\n\n" if is_responses else b"\n\n")
+
+    def _failure(self, error: IopError) -> bytes:
+        """Return the events that tell `error`, unless the stream told a failure of its own in a way that suffices."""
+        if self.operation == "chat.completions":
+            return b"" if self.terminal or self.error else _error_event(error)
+        if self.terminal:
+            return b""
+        failed = response_event("response.failed", self.next_sequence_number, {"response": self._failed(error)})
+        return failed + _error_event(error)
+
+    def _failed(self, error: IopError) -> dict[str, Any]:
+        response_id = self.response_id or f"resp_{self._request_id}"
+        failed = response_skeleton(response_id, self._model, self._created, "failed")
+        failed["error"] = {"code": error.code, "message": error_object(error)["message"]}
+        return failed
+
+    def _note(self, piece: bytes) -> None:
+        if self.operation == "chat.completions":
+            self._note_chat(piece)
+        else:
+            self._note_response(piece)
+
+    def _note_chat(self, piece: bytes) -> None:
+        if self.begun and not _CHAT_MARK.search(piece):
+            return
+        event = parse_event(piece)
+        if event is None:
+            return
+        self.begun = True
+        if event.data.strip() == _DONE:
+            self.terminal = True
+        elif _CHAT_MARK.search(piece):
+            self.error = self.error or _is_error(event, _load(event))
+
+    def _note_response(self, piece: bytes) -> None:
+        for number in _SEQUENCE_NUMBER.findall(piece):
+            self.next_sequence_number = max(self.next_sequence_number, int(number) + 1)
+        if self.begun and not _RESPONSES_MARK.search(piece):
+            return
+        event = parse_event(piece)
+        if event is None:
+            return
+        self.begun = True
+        data = _load(event)
+        told = data.get("type")
+        kind = told if isinstance(told, str) else event.event
+        if isinstance(data.get("response"), dict):
+            self._note_object(data["response"])
+        self.terminal = self.terminal or kind in _TERMINAL
+        self.error = self.error or kind == "response.failed" or _is_error(event, data)
+
+    def _note_object(self, response: dict[str, Any]) -> None:
+        """Keep what a later failure must repeat of the response."""
+        if isinstance(response.get("id"), str):
+            self.response_id = response["id"]
+        if isinstance(response.get("model"), str):
+            self._model = response["model"]
+        if isinstance(response.get("created_at"), int):
+            self._created = response["created_at"]
+        self.error = self.error or response.get("status") in ("failed", "cancelled")
+
+
+def _is_error(event: SSEEvent, data: dict[str, Any]) -> bool:
+    """Return whether an event tells a failure, in one of the forms that engines use."""
+    if event.event == "error" or data.get("error") or "error" in (data.get("object"), data.get("type")):
+        return True
+    choices = data.get("choices")
+    return isinstance(choices, list) and any(
+        isinstance(choice, dict) and choice.get("finish_reason") == "error" for choice in choices
+    )
+
+
+def _load(event: SSEEvent) -> dict[str, Any]:
+    """Read an event's data; what is no JSON object is none of ours to judge and reads as empty."""
+    try:
+        data = json.loads(event.data)
+    except (ValueError, RecursionError):
+        return {}
+    return data if isinstance(data, dict) else {}
+
+
+def _error_event(error: IopError) -> bytes:
+    return b"data: " + _dump({"error": error_object(error)}) + b"\n\n"
+
+
+def _dump(value: dict[str, Any]) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
