@@ -22,7 +22,7 @@ from pydantic import (
     WithJsonSchema,
 )
 
-_NUMBER = r"(\d{1,12}(?:\.\d{1,9})?)"
+_NUMBER = r"([0-9]{1,12}(?:\.[0-9]{1,9})?)"
 _DURATION = re.compile(_NUMBER + r"(ms|s|m|h)")
 _SECONDS = {"ms": Fraction(1, 1000), "s": Fraction(1), "m": Fraction(60), "h": Fraction(3600)}
 _SIZE = re.compile(_NUMBER + r"(B|KiB|MiB|GiB)")
