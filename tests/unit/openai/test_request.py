@@ -184,11 +184,11 @@ def test_top_level_keys_are_bounded(tail):
 
 
 def test_ten_megabytes_are_cheap():
-    """B28: reading and splicing a 10 MB body takes no time that others would notice (bound generous, 1 s)."""
+    """B28: reading and splicing a 10 MB body takes no CPU time that others would notice (bound generous, 1 s)."""
     body = json.dumps({"model": "m", "messages": [{"role": "user", "content": "x" * 10_000_000}]}).encode()
-    started = time.perf_counter()
+    started = time.process_time()
     spliced = engine_body(read_request(body), "engine")
-    assert time.perf_counter() - started < 1.0
+    assert time.process_time() - started < 1.0
     assert spliced == body.replace(b'"m"', b'"engine"', 1)
 
 
