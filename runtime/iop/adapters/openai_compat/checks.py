@@ -1,0 +1,102 @@
+"""Was that answer whole? What the framing of HTTP cannot tell is read from the bytes that pass."""
+
+import json
+from typing import Protocol
+
+from iop.adapters.contract import Operation, RunEnd
+from iop.domain.effects import Outcome
+from iop.openai.watch import StreamWatch
+from iop.transport.engine_http import EngineAnswer
+
+#: bytes of a JSON answer that are kept to see whether it is whole; longer ones are taken as they come
+MAX_KEPT = 16 * 1024 * 1024
+
+COMPLETED = RunEnd(Outcome.COMPLETED)
+
+
+def failed(failure: str, detail: str) -> RunEnd:
+    """Return the end of a run that failed."""
+    return RunEnd(Outcome.FAILED, failure, detail)
+
+
+class Check(Protocol):
+    """Sees the entity bytes of one answer pass."""
+
+    def feed(self, data: bytes) -> None:
+        """Look at the next bytes."""
+
+    def verdict(self) -> RunEnd:
+        """Return how the run ended, once the engine has ended the body well as far as HTTP can tell."""
+
+
+def check_for(answer: EngineAnswer, operation: Operation, *, stream: bool) -> Check:
+    """Return the check that fits an answer's status, type and framing."""
+    if answer.status >= 500:
+        return _ServerError(answer.status)
+    kind = answer.header("Content-Type").partition(";")[0].strip().lower()
+    if answer.status < 300 and (kind == "text/event-stream" or (stream and not kind)):
+        return _Stream(operation, close_delimited=answer.ends_with_connection)
+    if answer.ends_with_connection and (kind == "application/json" or kind.endswith("+json")):
+        return _Json()
+    return _Framed()
+
+
+class _Framed:
+    """HTTP's own framing is enough."""
+
+    def feed(self, data: bytes) -> None:
+        pass
+
+    def verdict(self) -> RunEnd:
+        return COMPLETED
+
+
+class _ServerError(_Framed):
+    """An answer, but not a success."""
+
+    def __init__(self, status: int) -> None:
+        self._status = status
+
+    def verdict(self) -> RunEnd:
+        return failed("status", f"the engine answered {self._status}")
+
+
+class _Json(_Framed):
+    """JSON whose end is the end of the connection (HTTP/1.0): it is whole when it parses."""
+
+    def __init__(self) -> None:
+        self._kept = bytearray()
+        self._size = 0
+
+    def feed(self, data: bytes) -> None:
+        self._size += len(data)
+        if self._size <= MAX_KEPT:
+            self._kept += data
+
+    def verdict(self) -> RunEnd:
+        try:
+            if self._size <= MAX_KEPT:
+                json.loads(self._kept)
+        except RecursionError:  # too deep to judge
+            return COMPLETED
+        except ValueError:
+            return failed("broken", "the connection ended in the middle of the JSON answer")
+        return COMPLETED
+
+
+class _Stream(_Framed):
+    """Server-sent events: an error event is a failure, and the end must have been announced."""
+
+    def __init__(self, operation: Operation, *, close_delimited: bool) -> None:
+        self._watch = StreamWatch(operation)
+        self._close_delimited = close_delimited
+
+    def feed(self, data: bytes) -> None:
+        self._watch.feed(data)
+
+    def verdict(self) -> RunEnd:
+        if self._watch.error:
+            return failed("error_event", "the engine sent an error event")
+        if not self._watch.finished_well(close_delimited=self._close_delimited):
+            return failed("broken", "the stream ended without its last event")
+        return COMPLETED
