@@ -67,7 +67,7 @@ class AgentProcess:
             await self._gone(self._grace)
         finally:
             self._tree.end(self.pid, force=True)
-            self._pipes.close()
+            self._pipes.drop_input()
             try:
                 if not await self._gone(KILLED_WITHIN):
                     _log.error("processes of agent %d outlive SIGKILL", self.pid)
@@ -109,6 +109,7 @@ class _Pipes(asyncio.SubprocessProtocol):
         self._chunks: deque[bytes] = deque()
         self._held = 0
         self._ended = False
+        self._stdin_open = True
         self._news = asyncio.Event()
         self._stdout: asyncio.ReadTransport | None = None
         self._paused = False
@@ -132,6 +133,8 @@ class _Pipes(asyncio.SubprocessProtocol):
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:  # noqa: ARG002 - the protocol's signature
         if fd == 1:
             self._end()
+        elif fd == 0:
+            self._stdin_open = False
 
     def process_exited(self) -> None:
         self.exited.set()
@@ -148,16 +151,11 @@ class _Pipes(asyncio.SubprocessProtocol):
         self._ended = True
         self._news.set()
 
-    def close(self) -> None:
-        """Let go of all pipes, whoever still holds their other ends."""
-        self._chunks.clear()
-        self._paused = False
-        for fd in (0, 1, 2):
-            pipe = self._transport.get_pipe_transport(fd)
-            if isinstance(pipe, asyncio.WriteTransport):
-                pipe.abort()
-            elif pipe is not None:
-                pipe.close()
+    def drop_input(self) -> None:
+        """Forget what the program has not read of its prompt: it will not, and a survivor might never."""
+        stdin = self._transport.get_pipe_transport(0)
+        if self._stdin_open and isinstance(stdin, asyncio.WriteTransport):
+            stdin.abort()
 
     async def read(self) -> bytes:
         while not self._chunks:
