@@ -4,6 +4,7 @@ They ignore proxy settings of the environment: a proxy variable must not break l
 """
 
 import contextlib
+import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import TracebackType
@@ -69,12 +70,18 @@ class _Client:
         *,
         token: str | None = None,
         timeout: float = DEFAULT_TIMEOUT_S,
+        tls: ssl.SSLContext | None = None,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         self.base_url = base_url.rstrip("/")
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._http = httpx.Client(
-            base_url=self.base_url, headers=headers, timeout=timeout, trust_env=False, transport=transport
+            base_url=self.base_url,
+            headers=headers,
+            timeout=timeout,
+            trust_env=False,
+            verify=True if tls is None else tls,
+            transport=transport,
         )
 
     def __enter__(self) -> Self:
@@ -156,15 +163,18 @@ class AdminClient(_Client):
         return self._get("/status")
 
     def refresh(
-        self, mode: RefreshMode, text: str, source: str, *, expect_generation: int | None = None
+        self, mode: RefreshMode, text: str, source: str, *, expect_generation: int | None = None, ack_timeout_s: float | None = None
     ) -> RefreshAnswer:
         """Plan or apply the config `text`, read from the absolute path `source`.
 
-        A rejected candidate is an answer, not an exception; a wrong token is AdminRefused.
+        `ack_timeout_s` is how long the Edge waits for its nodes; the client's own timeout must be longer. A rejected
+        candidate is an answer, not an exception; a wrong token is AdminRefused.
         """
         body: dict[str, Any] = {"mode": mode, "config": text, "source": source}
         if expect_generation is not None:
             body["expect_generation"] = expect_generation
+        if ack_timeout_s is not None:
+            body["ack_timeout_s"] = ack_timeout_s
         response = self._call("POST", "/config/refresh", body)
         if response.status_code in (409, 422) and _is_plan(response):
             return RefreshAnswer(response.status_code, response.json())

@@ -84,6 +84,12 @@ class EdgeView:
         control = {"fetched_at": iso_utc(seen.at_wall), "age_s": self._age(), "stale": self._trouble is not None}
         return {**seen.status, "control": control}
 
+    async def poll(self) -> None:
+        """Look at the Edge once a second, for ever."""
+        while True:
+            await self.look()
+            await asyncio.sleep(POLL_EVERY_S)
+
     def _age(self) -> float | None:
         return None if self._seen is None else round(max(0.0, self._clock.monotonic() - self._seen.at), 3)
 
@@ -106,19 +112,7 @@ class Views:
             raise NotFound(f"No Edge '{edge_id}' here; known: {known}. GET /edges lists them.", code="not_found")
         return view
 
-    async def poll(self) -> None:
-        """Look at every Edge, for ever, each at its own pace: a silent one does not delay the others."""
-        async with asyncio.TaskGroup() as group:
-            for view in self.all():
-                group.create_task(_poll(view))
-
     async def close(self) -> None:
         """Close all readers."""
         for view in self.all():
             await view.reader.close()
-
-
-async def _poll(view: EdgeView) -> None:
-    while True:
-        await view.look()
-        await asyncio.sleep(POLL_EVERY_S)

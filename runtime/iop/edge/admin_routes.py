@@ -17,10 +17,12 @@ from iop.domain.errors import BadRequest, IopError, NotFound, Unauthorized, Unav
 from iop.edge.auth import bearer_token
 from iop.edge.feed import KEEPALIVE_S, Feed
 from iop.edge.middleware import HostRule, error_middleware, host_middleware, request_id
-from iop.edge.refresh import RefreshAsk, RefreshReply
+from iop.edge.refresh import ACK_TIMEOUT_S, RefreshAsk, RefreshReply
 
 #: bytes; far above any config a person writes
 MAX_ADMIN_BODY = 8 * 1024 * 1024
+#: seconds; longer than any node that is not lost needs to take a config over
+MAX_ACK_TIMEOUT_S = 3600.0
 #: seconds a reader of events may stall one write before it is cut off
 EVENT_WRITE_TIMEOUT_S = 30.0
 
@@ -172,7 +174,10 @@ def _refresh_ask(body: dict[str, Any]) -> RefreshAsk:
     expect = body.get("expect_generation")
     if expect is not None and (isinstance(expect, bool) or not isinstance(expect, int)):
         raise BadRequest("'expect_generation' must be an integer.", param="expect_generation")
-    return RefreshAsk(body["mode"], body["config"], body["source"], expect)
+    patience = body.get("ack_timeout_s", ACK_TIMEOUT_S)
+    if isinstance(patience, bool) or not isinstance(patience, int | float) or not 0 <= patience <= MAX_ACK_TIMEOUT_S:
+        raise BadRequest(f"'ack_timeout_s' must be 0 to {MAX_ACK_TIMEOUT_S:.0f} seconds.", param="ack_timeout_s")
+    return RefreshAsk(body["mode"], body["config"], body["source"], expect, float(patience))
 
 
 _REFRESH_KEYS = {"config": "the YAML text of edge.yaml", "source": "the absolute path the text was read from"}

@@ -1,6 +1,7 @@
 """The config in force and its replacement while running: plan, or swap all or nothing, with a generation number."""
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
@@ -9,28 +10,34 @@ from typing import Any, Literal
 from iop.config.findings import Finding, has_errors
 from iop.config.load import Loaded, read_edge
 from iop.config.models import EdgeConfig
-from iop.config.plan import Plan, plan
+from iop.config.plan import Change, Plan, plan
 from iop.config.pool import pool_spec
 from iop.domain.errors import BadRequest
 from iop.domain.specs import PoolSpec
 from iop.edge.status import ConfigFacts, Retired
 
-#: seconds a connected node gets to acknowledge; below the command's default patience of 15 s
-ACK_TIMEOUT_S = 10.0
+#: seconds a connected node gets to acknowledge when the asker does not say; the command's own default
+ACK_TIMEOUT_S = 15.0
 #: removed providers whose description is kept for status; a draining one is gone after `drain_timeout`
 MAX_RETIRED = 256
+
+_RESIZED_PROVIDER = re.compile(r"\.providers\[(.+)\]\.capacity$")
 
 Mode = Literal["dry-run", "apply"]
 
 
 @dataclass(frozen=True, slots=True)
 class RefreshAsk:
-    """What `POST /config/refresh` asks: the candidate's text, the path it came from, and the expected generation."""
+    """What `POST /config/refresh` asks: the candidate's text, the path it came from, and the expected generation.
+
+    `ack_timeout_s` is how long (seconds) connected nodes get to acknowledge.
+    """
 
     mode: Mode
     text: str
     source: str
     expect_generation: int | None = None
+    ack_timeout_s: float = ACK_TIMEOUT_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +54,14 @@ class RefreshPorts:
 
     `apply_pool` hands admission its new spec, at once. `push_config` sends the config now in force to those of the
     named nodes that are connected. `acknowledged` waits until a node runs that generation or a later one; False when
-    it did not within the seconds given.
+    it did not within the seconds given. `in_flight` tells the slots held per provider id, for a plan's `over_by`.
     """
 
     apply_pool: Callable[[PoolSpec], None]
     connected: Callable[[str], bool]
     push_config: Callable[[Sequence[str]], None]
     acknowledged: Callable[[str, int, float], Awaitable[bool]]
+    in_flight: Callable[[], Mapping[str, int]] = dict
 
 
 class Refresher:
@@ -97,10 +105,11 @@ class Refresher:
             raise BadRequest("'source' must be an absolute path.", param="source")
         # in a thread: reading a large file takes long, and status and requests must go on meanwhile
         loaded = await asyncio.to_thread(read_edge, ask.text, source=ask.source)
-        if ask.expect_generation is not None and ask.expect_generation != self.generation:
-            return self._refuse(ask, 409, (_moved_on(ask, self.generation),))
         if loaded.config is None:
-            return self._refuse(ask, 422, loaded.findings)
+            return self._refuse(ask, loaded.findings)
+        if ask.expect_generation is not None and ask.expect_generation != self.generation:
+            findings = (*loaded.findings, _moved_on(ask, self.generation))  # the candidate itself is not at fault
+            return RefreshReply(409, self._body(ask, self.generation, Plan((), ()), findings))
         planned = plan(self._config, loaded.config)
         if ask.mode == "dry-run":
             return self._reply(ask, planned, loaded.findings)
@@ -123,15 +132,15 @@ class Refresher:
         self._facts = ConfigFacts(generation, loaded.sha256, loaded.source, self._now())
         if not planned.changes:
             return self._reply(ask, planned, loaded.findings)
-        nodes = await self._hand_out([node.id for node in config.nodes], generation)
+        nodes = await self._hand_out([node.id for node in config.nodes], generation, ask.ack_timeout_s)
         body = self._body(ask, before, planned, loaded.findings)
         return RefreshReply(200, {**body, "new_generation": generation, "nodes": nodes})
 
-    async def _hand_out(self, node_ids: Sequence[str], generation: int) -> list[dict[str, Any]]:
+    async def _hand_out(self, node_ids: Sequence[str], generation: int, within: float) -> list[dict[str, Any]]:
         sent = [node_id for node_id in node_ids if self._ports.connected(node_id)]
         self._ports.push_config(sent)
         answers = await asyncio.gather(
-            *(self._ports.acknowledged(node_id, generation, ACK_TIMEOUT_S) for node_id in sent)
+            *(self._ports.acknowledged(node_id, generation, within) for node_id in sent)
         )
         return [{"id": node_id, "acknowledged": answer} for node_id, answer in zip(sent, answers, strict=True)]
 
@@ -145,12 +154,12 @@ class Refresher:
             if provider_id in kept or len(self._retired) > MAX_RETIRED:
                 del self._retired[provider_id]
 
-    def _refuse(self, ask: RefreshAsk, status: int, findings: Sequence[Finding]) -> RefreshReply:
+    def _refuse(self, ask: RefreshAsk, findings: Sequence[Finding]) -> RefreshReply:
         if ask.mode == "apply":
             errors = [str(finding) for finding in findings if has_errors([finding])]
             more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
             self._facts = replace(self._facts, last_error=f"{errors[0]}{more}")
-        return RefreshReply(status, self._body(ask, self.generation, Plan((), ()), findings))
+        return RefreshReply(422, self._body(ask, self.generation, Plan((), ()), findings))
 
     def _reply(self, ask: RefreshAsk, planned: Plan, findings: Sequence[Finding]) -> RefreshReply:
         return RefreshReply(200, self._body(ask, self.generation, planned, findings))
@@ -160,11 +169,18 @@ class Refresher:
             "mode": ask.mode,
             "generation": generation,
             "new_generation": None,
-            "changes": [change.as_json() for change in planned.changes],
+            "changes": [self._change(change) for change in planned.changes],
             "restart_required": [entry.as_json() for entry in planned.restart_required],
             "findings": [finding.as_json() for finding in findings],
             "nodes": [],
         }
+
+    def _change(self, change: Change) -> dict[str, object]:
+        """A change as JSON; a shrunk provider tells how many slots it would owe (`over_by`)."""
+        provider = _RESIZED_PROVIDER.search(change.path)
+        if change.kind != "resized" or provider is None or not isinstance(change.to, int):
+            return change.as_json()
+        return {**change.as_json(), "over_by": max(0, self._ports.in_flight().get(provider[1], 0) - change.to)}
 
 
 def _moved_on(ask: RefreshAsk, running: int) -> Finding:

@@ -35,7 +35,8 @@ class ControlService:
         await self._runner.setup()
         with listening(listen.host, listen.port):
             await web.TCPSite(self._runner, listen.host, listen.port, ssl_context=_server_tls(self._config)).start()
-        self._tasks.start(self._views.poll(), name="poll edges")
+        for view in self._views.all():  # each at its own pace: a silent Edge does not delay the others
+            self._tasks.start(view.poll(), name=f"poll {view.id}")
         host, port = self._runner.addresses[0][:2]
         return f"ready control={join_address(host, port)}"
 

@@ -109,10 +109,11 @@ async def test_refresh_passes_the_question_and_the_answer():
     """The body becomes the question; status and JSON of the answer are passed on."""
     context = Context()
     async with admin(context) as client:
-        response = await client.post("/config/refresh", json=REFRESH | {"expect_generation": 3}, headers=AUTH)
+        body = REFRESH | {"expect_generation": 3, "ack_timeout_s": 2}
+        response = await client.post("/config/refresh", json=body, headers=AUTH)
         assert response.status == 422
         assert await response.json() == {"findings": [{"code": "x"}]}
-    assert context.asked == [RefreshAsk("dry-run", "edge: {}", "/x/edge.yaml", 3)]
+    assert context.asked == [RefreshAsk("dry-run", "edge: {}", "/x/edge.yaml", 3, 2.0)]
 
 
 async def test_drain_and_undrain_reach_the_node():
@@ -166,6 +167,7 @@ async def test_without_a_configured_token_nothing_passes(token):
         (json.dumps(REFRESH | {"config": None}), "application/json", 400, "invalid_body"),
         (json.dumps(REFRESH | {"source": 1}), "application/json", 400, "invalid_body"),
         (json.dumps(REFRESH | {"expect_generation": True}), "application/json", 400, "invalid_body"),
+        (json.dumps(REFRESH | {"ack_timeout_s": -1}), "application/json", 400, "invalid_body"),
     ],
 )
 async def test_a_bad_refresh_says_what_to_change(data, content_type, status, code):

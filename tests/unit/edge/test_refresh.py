@@ -38,7 +38,7 @@ class FakeEdge:
         self.pools, self.pushed, self.awaited = [], [], []
 
     def ports(self):
-        return RefreshPorts(self.pools.append, self.connected.__contains__, self.pushed.append, self._acknowledged)
+        return RefreshPorts(self.pools.append, self.connected.__contains__, self.pushed.append, self._acknowledged, lambda: {"p1": 9})
 
     async def _acknowledged(self, node_id, generation, within):
         self.awaited.append((node_id, generation))
@@ -66,7 +66,7 @@ async def test_a_dry_run_plans_and_changes_nothing():
     assert set(reply.body) == KEYS
     assert (reply.body["mode"], reply.body["generation"], reply.body["new_generation"]) == ("dry-run", 1, None)
     (change,) = reply.body["changes"]
-    assert (change["kind"], change["from"], change["to"]) == ("resized", 3, 5)
+    assert (change["kind"], change["from"], change["to"], change["over_by"]) == ("resized", 3, 5, 4)
     assert "capacity" in change["path"]
     assert (edge.pools, edge.pushed, refresher.facts) == ([], [], facts)
 
@@ -153,8 +153,8 @@ async def test_a_moved_generation_is_refused(mode):
     refresher = make(edge)
     reply = await refresher.refresh(ask(RESIZED, mode, expect=7))
     assert reply.status == 409
-    assert reply.body["findings"][0]["code"] == "generation_mismatch"
-    assert (edge.pools, refresher.generation) == ([], 1)
+    assert reply.body["findings"][-1]["code"] == "generation_mismatch"
+    assert (edge.pools, refresher.generation, refresher.facts.last_error) == ([], 1, None)
     assert (await refresher.refresh(ask(RESIZED, mode, expect=1))).status == 200
 
 
