@@ -45,7 +45,9 @@ class AsyncAdminReader:
     @asynccontextmanager
     async def events(self, last_event_id: str | None) -> AsyncIterator[AsyncIterator[bytes]]:
         """Open the event stream and yield its bytes as they come, until the Edge ends it or 60 s pass in silence."""
-        headers = {} if last_event_id is None else {"Last-Event-ID": last_event_id}
+        headers = {"Accept-Encoding": "identity"}  # the bytes are passed on as they come
+        if last_event_id is not None:
+            headers["Last-Event-ID"] = last_event_id
         request = self._http.build_request("GET", "/events", headers=headers, timeout=EVENT_SILENCE_S)
         try:
             response = await self._http.send(request, stream=True)

@@ -163,7 +163,13 @@ class AdminClient(_Client):
         return self._get("/status")
 
     def refresh(
-        self, mode: RefreshMode, text: str, source: str, *, expect_generation: int | None = None, ack_timeout_s: float | None = None
+        self,
+        mode: RefreshMode,
+        text: str,
+        source: str,
+        *,
+        expect_generation: int | None = None,
+        ack_timeout_s: float | None = None,
     ) -> RefreshAnswer:
         """Plan or apply the config `text`, read from the absolute path `source`.
 

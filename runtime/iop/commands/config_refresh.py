@@ -107,7 +107,10 @@ def _client(args: argparse.Namespace, loaded: Loaded[EdgeConfig]) -> AdminClient
     tls = ssl.create_default_context(cafile=args.ca_file) if args.ca_file else None
     scheme = "http" if tls is None else "https"
     return AdminClient(
-        f"{scheme}://{args.addr}", token=_token(args.token_file, loaded), timeout=args.timeout + ANSWER_MARGIN_S, tls=tls
+        f"{scheme}://{args.addr}",
+        token=_token(args.token_file, loaded),
+        timeout=args.timeout + ANSWER_MARGIN_S,
+        tls=tls,
     )
 
 
@@ -134,8 +137,8 @@ def _lines(body: Mapping[str, Any]) -> list[str]:
     lines = [_finding(finding) for finding in body["findings"]]
     lines.extend(_change(change) for change in body["changes"])
     lines.extend(f"restart required: {entry['path']}: {entry['reason']}" for entry in body["restart_required"])
-    for node in body["nodes"]:
-        lines.append(f"node {node['id']}: {'acknowledged' if node['acknowledged'] else 'did not acknowledge in time'}")
+    said = {True: "acknowledged", False: "did not acknowledge in time"}
+    lines.extend(f"node {node['id']}: {said[bool(node['acknowledged'])]}" for node in body["nodes"])
     return [*lines, _verdict(body)]
 
 

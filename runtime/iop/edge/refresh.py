@@ -139,9 +139,7 @@ class Refresher:
     async def _hand_out(self, node_ids: Sequence[str], generation: int, within: float) -> list[dict[str, Any]]:
         sent = [node_id for node_id in node_ids if self._ports.connected(node_id)]
         self._ports.push_config(sent)
-        answers = await asyncio.gather(
-            *(self._ports.acknowledged(node_id, generation, within) for node_id in sent)
-        )
+        answers = await asyncio.gather(*(self._ports.acknowledged(node_id, generation, within) for node_id in sent))
         return [{"id": node_id, "acknowledged": answer} for node_id, answer in zip(sent, answers, strict=True)]
 
     def _retire(self, config: EdgeConfig) -> None:

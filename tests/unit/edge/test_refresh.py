@@ -38,7 +38,9 @@ class FakeEdge:
         self.pools, self.pushed, self.awaited = [], [], []
 
     def ports(self):
-        return RefreshPorts(self.pools.append, self.connected.__contains__, self.pushed.append, self._acknowledged, lambda: {"p1": 9})
+        return RefreshPorts(
+            self.pools.append, self.connected.__contains__, self.pushed.append, self._acknowledged, lambda: {"p1": 9}
+        )
 
     async def _acknowledged(self, node_id, generation, within):
         self.awaited.append((node_id, generation))
