@@ -14,7 +14,7 @@ from iop.config.findings import Finding
 
 #: a hand-written config is some 10 KiB; the bounds keep a hostile one from costing seconds or memory
 MAX_CHARS = 256 * 1024
-MAX_VALUES = 20_000
+MAX_VALUES = 10_000
 MAX_DEPTH = 40
 
 _TAG = "tag:yaml.org,2002:"
@@ -23,22 +23,28 @@ _DECIMAL = re.compile(r"[-+]?(0|[1-9][0-9]{0,17})")
 _FLOAT = re.compile(r"[-+]?[0-9]{1,18}\.[0-9]{0,18}")
 
 
-class _DeepYaml(yaml.MarkedYAMLError):
-    """The file nests deeper than MAX_DEPTH."""
+_TOO_DEEP = f"the file nests deeper than {MAX_DEPTH} levels"
+_TOO_MANY = f"the file holds more than {MAX_VALUES} values, aliases followed"
+
+
+class _LargeYaml(yaml.MarkedYAMLError):
+    """The file nests deeper than MAX_DEPTH or holds more than MAX_VALUES."""
 
 
 class _Loader(yaml.SafeLoader):
-    """PyYAML's safe composer with a bound on depth."""
+    """PyYAML's safe composer with bounds on depth and number of nodes."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self._depth = 0
+        self._nodes = 0
 
     def compose_node(self, parent: Node | None, index: int) -> Node | None:
         self._depth += 1
-        if self._depth > MAX_DEPTH:
-            problem = f"the file nests deeper than {MAX_DEPTH} levels"
-            raise _DeepYaml(problem=problem, problem_mark=self.get_mark())
+        self._nodes += 1
+        if self._depth > MAX_DEPTH or self._nodes > 2 * MAX_VALUES:  # a key is a node, too
+            problem = _TOO_DEEP if self._depth > MAX_DEPTH else _TOO_MANY
+            raise _LargeYaml(problem=problem, problem_mark=self.get_mark())
         try:
             return super().compose_node(parent, index)
         finally:
@@ -59,6 +65,7 @@ class _Builder:
         self.values: dict[Path, Position] = {}
         self.plain: dict[Path, str] = {}
         self.findings: list[Finding] = []
+        self.exhausted = False
         self._left = MAX_VALUES
         self._open: set[int] = set()
 
@@ -70,9 +77,8 @@ class _Builder:
         position = _mark(node)
         self.values[path] = position
         self._left -= 1
-        if self._left < 0:
-            if self._left == -1:
-                self._report("yaml_too_large", path, position, f"the file holds more than {MAX_VALUES} values", "")
+        if self.exhausted or self._left < 0 or len(self._open) > MAX_DEPTH:
+            self._give_up(path, position, _TOO_MANY if self._left < 0 else _TOO_DEEP)
             return None
         if id(node) in self._open:
             self._report("yaml_alias", path, position, "an alias refers to what it stands in", "write the value out")
@@ -125,7 +131,10 @@ class _Builder:
                 continue
             sources = value_node.value if isinstance(value_node, SequenceNode) else [value_node]
             for source in sources:
-                if not isinstance(source, MappingNode) or depth > MAX_DEPTH or self._left < 0:
+                if depth > MAX_DEPTH or self._left < 0:
+                    self._give_up(path, _mark(key_node), _TOO_MANY if self._left < 0 else _TOO_DEEP)
+                    return
+                if not isinstance(source, MappingNode):
                     self._report("yaml_merge", path, _mark(key_node), "<< takes a mapping or a list of mappings", "")
                     return
                 yield from self._merged(source, path, depth + 1)
@@ -167,6 +176,12 @@ class _Builder:
         if node.tag != _TAG + expected:
             self._report("yaml_tag", path, _mark(node), f"the tag {_clip(node.tag)} is not used here", "remove the tag")
 
+    def _give_up(self, path: Path, position: Position, message: str) -> None:
+        """The file is over a bound: say so once and read no further."""
+        if not self.exhausted:
+            self._report("yaml_too_large", path, position, message, "")
+        self.exhausted = True
+
     def _report(self, code: str, path: Path, position: Position, message: str, hint: str) -> None:
         at = Document(self.file, None, values={path: position})
         self.findings.append(at.finding("error", code, path, message, hint))
@@ -207,7 +222,7 @@ def _yaml_error(text: str, file: str, error: yaml.YAMLError) -> Finding:
     if mark is not None and "\t" in _line_up_to(text, position):
         message = "a tab stands where YAML wants blanks"
         return document.finding("error", "yaml_tab", (), message, "indent with blanks only")
-    if isinstance(error, _DeepYaml):
+    if isinstance(error, _LargeYaml):
         return document.finding("error", "yaml_too_large", (), problem)
     message = f"{problem}, {context}" if context else problem
     return document.finding("error", "yaml_syntax", (), message, "check indentation, colons and quotes here and above")
@@ -255,6 +270,8 @@ def parse(text: str, file: str) -> tuple[Document | None, tuple[Finding, ...]]:
         return None, (start.finding("error", "yaml_empty", (), "the file is empty"),)
     builder = _Builder(file)
     document = builder.document(root)
+    if builder.exhausted:
+        return None, tuple(builder.findings)
     if not isinstance(document.data, dict):
         builder.findings.append(document.finding("error", "wrong_type", (), "the file must be a mapping of keys"))
         return None, tuple(builder.findings)
