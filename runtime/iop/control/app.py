@@ -8,7 +8,7 @@ import msgspec
 from aiohttp import web
 
 from iop.admin.wire import AdminRefused, AdminUnreachable
-from iop.control.middleware import PATHS, error_middleware, host_middleware
+from iop.control.middleware import PATHS, error_middleware, host_middleware, request_id
 from iop.control.views import EdgeView, Views
 from iop.domain.errors import BadRequest, UpstreamError
 from iop.transport.hosts import HostRule
@@ -63,7 +63,8 @@ async def _events(request: web.Request) -> web.StreamResponse:
 
 
 async def _relay(request: web.Request, chunks: AsyncIterator[bytes]) -> web.StreamResponse:
-    response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"})
+    headers = {"Content-Type": "text/event-stream", "Cache-Control": "no-store", "x-request-id": request_id(request)}
+    response = web.StreamResponse(headers=headers)
     await response.prepare(request)
     task = asyncio.current_task()
     assert task is not None

@@ -1,18 +1,33 @@
 """The Control Plane's outer skin: who may speak (Host, Origin), and errors as JSON."""
 
+import uuid
+
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from iop.domain.errors import BadRequest, IopError, MethodNotAllowed, NotFound
-from iop.openai import errors
+from iop.openai import errors, headers
 from iop.transport.hosts import HostRule
 
 PATHS = "GET /, /edges, /edges/{id}/status, /edges/{id}/events, /healthz"
 
 
+def request_id(request: web.Request) -> str:
+    """The client's own `x-request-id` if it is one, else a new one. Ask once per answer."""
+    own = request.headers.get("x-request-id", "")
+    return own if headers.valid_request_id(own) else f"req_{uuid.uuid4().hex}"
+
+
 @web.middleware
 async def error_middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Turn refusals into JSON error objects."""
+    """Turn refusals into JSON error objects, and give every answer its `x-request-id`."""
+    response = await _answer(request, handler)
+    if not response.prepared:
+        response.headers.setdefault("x-request-id", request_id(request))
+    return response
+
+
+async def _answer(request: web.Request, handler: Handler) -> web.StreamResponse:
     try:
         return await handler(request)
     except IopError as error:

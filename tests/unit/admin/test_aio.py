@@ -83,7 +83,6 @@ async def test_refused_events_keep_status_and_words():
 
 async def test_a_stream_that_breaks_is_unreachable():
     """A cut in the middle is told, not taken for the end."""
-
     edge = reader(lambda request: httpx.Response(200, stream=Pieces(httpx.ReadError("reset"))))
     async with edge.events(None) as chunks:
         assert await anext(chunks) == b"id: 1\n\n"

@@ -53,3 +53,11 @@ async def test_every_refusal_has_the_one_shape(client, method, path, headers, st
     assert set(error) == {"message", "type", "param", "code"}
     assert response.content_type == "application/json"
     assert (response.headers.get("Allow") is not None) == (status == 405)
+
+
+async def test_every_answer_has_a_request_id(client):
+    """A client's own id is kept, good answer or error; without one there is a new one each time."""
+    for path in ("/good", "/none"):
+        assert (await client.get(path, headers={"x-request-id": "mine"})).headers["x-request-id"] == "mine"
+    made = {(await client.get("/good")).headers["x-request-id"] for _ in range(2)}
+    assert len(made) == 2

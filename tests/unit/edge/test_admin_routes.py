@@ -10,8 +10,8 @@ from aiohttp.test_utils import TestClient, TestServer
 from iop.domain.effects import Effect, EffectType, Load
 from iop.edge.admin_routes import DrainAsk, build_admin_app, unknown_node
 from iop.edge.feed import Feed
-from iop.edge.middleware import HostRule
 from iop.edge.refresh import RefreshAsk, RefreshReply
+from iop.transport.hosts import HostRule
 
 AUTH = {"Authorization": "Bearer s3cret"}
 REFRESH = {"mode": "dry-run", "config": "edge: {}", "source": "/x/edge.yaml"}
