@@ -13,7 +13,7 @@ import socket
 import struct
 from collections.abc import Awaitable, Callable, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, cast
 
 Script = Callable[["Exchange"], Awaitable[None]]
 Fields = Sequence[tuple[str, str]]
@@ -104,8 +104,7 @@ class _Wire(asyncio.Protocol):
         self._writable.set()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        self.transport = cast("asyncio.Transport", transport)
         transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._up.accepted(self)
 

@@ -5,7 +5,6 @@ and nobody could tell whether a model had seen it. So nothing is pooled, nothing
 remembered here, and no total time limit applies; how many requests run at once is decided elsewhere.
 """
 
-import asyncio
 import base64
 import io
 import re
@@ -154,7 +153,7 @@ class _Connector(aiohttp.TCPConnector):
     ) -> aiohttp.connector.Connection:
         connection = await super().connect(req, traces, timeout)
         transport = connection.transport
-        if isinstance(transport, asyncio.Transport):
+        if transport is not None:
             connection.add_callback(transport.abort)
         return connection
 

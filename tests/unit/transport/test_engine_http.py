@@ -4,6 +4,7 @@ import asyncio
 import socket
 
 import pytest
+import uvloop
 
 from iop.transport.engine_http import EngineError, EngineHttp, basic_auth, join
 from tests.fakes.fake_up import LAST_CHUNK, Exchange, FakeUp, chunk, head, response, stream_head
@@ -300,3 +301,17 @@ async def test_an_unread_answer_makes_the_engine_wait():
         assert sent < 512
         assert len(await read_all(answer)) == 512 * 64 * 1024
         await http.close()
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        test_cancel_closes_a_connection_that_waits_for_headers,
+        test_close_does_not_wait_for_an_engine_that_stopped_reading,
+        test_an_unread_answer_makes_the_engine_wait,
+    ],
+)
+def test_the_same_on_the_loop_of_production(case):
+    """Transports of uvloop are not asyncio's: what depends on them holds there too."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(case())

@@ -79,8 +79,12 @@ class AgentProcess:
         return await self._pipes.read()
 
     async def wait(self) -> int:
-        """Wait for the program's own end; return its exit code (negative: the signal that ended it)."""
+        """Wait for the program's own end; return its exit code (negative: the signal that ended it).
+
+        What it wrote to stderr has then been read.
+        """
         await self._pipes.exited.wait()
+        await self._pipes.errors_ended.wait()
         return cast("int", self._transport.get_returncode())
 
     def last_error_line(self) -> str:
@@ -105,6 +109,7 @@ class _Pipes(asyncio.SubprocessProtocol):
 
     def __init__(self) -> None:
         self.exited = asyncio.Event()
+        self.errors_ended = asyncio.Event()
         self.stderr = bytearray()
         self._chunks: deque[bytes] = deque()
         self._held = 0
@@ -133,7 +138,9 @@ class _Pipes(asyncio.SubprocessProtocol):
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:  # noqa: ARG002 - the protocol's signature
         if fd == 1:
             self._end()
-        elif fd == 0:
+        elif fd == 2:
+            self.errors_ended.set()
+        else:
             self._stdin_open = False
 
     def process_exited(self) -> None:
@@ -142,6 +149,7 @@ class _Pipes(asyncio.SubprocessProtocol):
 
     def _linger(self) -> None:
         """End the output although something still holds it open, once all that came has been read."""
+        self.errors_ended.set()
         if self._chunks or self._paused:
             asyncio.get_running_loop().call_later(LINGER, self._linger)
         else:
@@ -153,9 +161,8 @@ class _Pipes(asyncio.SubprocessProtocol):
 
     def drop_input(self) -> None:
         """Forget what the program has not read of its prompt: it will not, and a survivor might never."""
-        stdin = self._transport.get_pipe_transport(0)
-        if self._stdin_open and isinstance(stdin, asyncio.WriteTransport):
-            stdin.abort()
+        if self._stdin_open:
+            cast("asyncio.WriteTransport", self._transport.get_pipe_transport(0)).abort()
 
     async def read(self) -> bytes:
         while not self._chunks:

@@ -7,6 +7,7 @@ import uuid
 from pathlib import Path
 
 import pytest
+import uvloop
 
 from iop.adapters.cli.process import READ_BUFFER, STDERR_TAIL, AgentProcess, CommandLine
 from iop.adapters.cli.trees import tree_for
@@ -102,7 +103,7 @@ async def test_stderr_is_bounded():
     async with asyncio.timeout(60), start(program) as process:
         await read_all(process)
         await process.wait()
-        await until(lambda: process.last_error_line() == "the end")
+        assert process.last_error_line() == "the end"
         assert len(process._pipes.stderr) <= STDERR_TAIL
 
 
@@ -179,3 +180,20 @@ async def test_file_handles_are_given_back():
     for _ in range(10):
         await outcome("print(1)", b"x")
     assert open_handles() <= before
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        test_prompt_in_answer_out,
+        test_large_prompt_against_large_output,
+        test_an_agent_that_never_reads_its_prompt,
+        test_back_pressure,
+        test_a_child_that_holds_stdout_does_not_hold_the_answer,
+        test_cancelled_twice,
+    ],
+)
+def test_the_same_on_the_loop_of_production(case):
+    """Pipes and processes of uvloop are not asyncio's: what depends on them holds there too."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(case())
