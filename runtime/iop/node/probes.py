@@ -53,9 +53,11 @@ class Probes:
 
     async def round(self) -> None:
         """Probe each instance that has providers, all at the same time."""
-        async with asyncio.TaskGroup() as group:
-            for name in dict.fromkeys(provider.adapter for provider in self._runtime.providers):
-                group.create_task(self._probe(name))
+        names = tuple(dict.fromkeys(provider.adapter for provider in self._runtime.providers))
+        outcomes = await asyncio.gather(*map(self._probe, names), return_exceptions=True)
+        for name, outcome in zip(names, outcomes, strict=True):
+            if isinstance(outcome, Exception):  # a fault of an adapter must not end the probing
+                _log.error("the probe of %s failed", name, exc_info=outcome)
 
     async def _run(self) -> None:
         while True:

@@ -128,36 +128,36 @@ class NodeService:
             running=self._runner.reported(),
         )
 
-    def on_config(self, link: Connection, config: Config) -> None:
+    def on_config(self, conn: Connection, config: Config) -> None:
         """Put a pushed config in force and acknowledge it."""
-        first = self._link is not link
+        first = self._link is not conn
         self._probes.stop()
         self._rack.apply(config.runtime)
         self._runner.configure(config.runtime)
         self._runtime, self._config = config.runtime, config
         if first:
-            self._link, self._since = link, time.monotonic()
+            self._link, self._since = conn, time.monotonic()
             _log.info("connected to the Edge at %s, epoch %d", self._parts.edge_address, config.epoch)
-        link.send(
+        conn.send(
             Ready(
                 generation=config.generation,
                 adapters=self._rack.infos(),
                 providers=tuple(provider.id for provider in config.runtime.providers),
             )
         )
-        self._runner.attach(link)
+        self._runner.attach(conn)
         if not self._draining:
             self._probes.start(config.runtime, hello=first)
 
-    def on_run(self, link: Connection, run: Run) -> None:
+    def on_run(self, conn: Connection, run: Run) -> None:
         """A run begins."""
-        self._runner.on_run(link, run)
+        self._runner.on_run(conn, run)
 
-    def on_body(self, link: Connection, run: int, data: bytes, end: bool) -> None:  # noqa: FBT001 - the link's handler
+    def on_body(self, conn: Connection, run: int, data: bytes, end: bool) -> None:  # noqa: FBT001 - the link's handler
         """A piece of a run's body."""
-        self._runner.on_body(link, run, data, end=end)
+        self._runner.on_body(conn, run, data, end=end)
 
-    def on_cancel(self, _link: Connection, cancel: Cancel) -> None:
+    def on_cancel(self, conn: Connection, cancel: Cancel) -> None:  # noqa: ARG002 - the link's handler
         """The Edge wants a run to stop."""
         self._runner.on_cancel(cancel)
 

@@ -2,7 +2,6 @@
 
 import contextlib
 import hmac
-import ipaddress
 import os
 import secrets
 from collections.abc import Awaitable, Callable, Mapping

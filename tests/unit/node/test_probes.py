@@ -136,6 +136,23 @@ async def test_rounds_come_in_their_rhythm() -> None:
     assert set(bench.told) == {("p1", True, None)}
 
 
+async def test_a_probe_that_raises_does_not_end_the_probing(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A fault of an adapter's probe is logged, and the next round goes on."""
+    bench = Bench()
+    bench.begin(UP)
+
+    async def broken() -> ProbeResult:
+        raise RuntimeError("bug")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(bench.engine, "probe", broken)
+        assert await bench.rounds(1) == []
+    assert "the probe of e1 failed" in caplog.text
+    assert await bench.rounds(1) == [True]
+
+
 async def test_removed_providers_are_forgotten() -> None:
     """A provider that a push removes is shown no more."""
     bench = Bench()

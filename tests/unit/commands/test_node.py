@@ -1,0 +1,56 @@
+"""The command `iop-node`."""
+
+from pathlib import Path
+
+import pytest
+
+from iop.commands import node as command
+
+
+def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
+    """Both exit 0 and print to stdout."""
+    for option in ("--help", "--version"):
+        with pytest.raises(SystemExit) as done:
+            command.main([option])
+        assert done.value.code == 0
+    assert "iop" in capsys.readouterr().out
+
+
+def test_usage_and_unreadable_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A missing option and a file that cannot be read exit 2."""
+    with pytest.raises(SystemExit) as usage:
+        command.main(["serve"])
+    assert usage.value.code == 2
+    assert command.main(["--config", str(tmp_path / "nope.yaml"), "serve"]) == 2
+    assert "nope.yaml" in capsys.readouterr().err
+
+
+def test_findings_are_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A config with errors exits 1 and names file, line and key on stderr; stdout stays empty."""
+    path = tmp_path / "node.yaml"
+    path.write_text("node: {id: n1}\nedge: {adr: '127.0.0.1:1'}\n", encoding="utf-8")
+    assert command.main(["--config", str(path), "serve"]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert f"{path}:2" in err
+
+
+def test_serve_gets_the_built_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A good config is served with its log options; paths count from the file's folder."""
+    path = tmp_path / "node.yaml"
+    path.write_text("node: {id: n1}\nedge: {addr: '127.0.0.1:1'}\n", encoding="utf-8")
+    seen: list[object] = []
+
+    def fake_serve(factory: object, *, log_level: str, log_format: str) -> int:
+        assert callable(factory)
+        seen.extend((factory(), log_level, log_format))
+        return 0
+
+    def fake_build(config: object, *, folder: Path, release_id: str) -> tuple[Path, str]:
+        return folder, release_id
+
+    monkeypatch.setenv("IOP_RELEASE_ID", "v7")
+    monkeypatch.setattr(command, "serve", fake_serve)
+    monkeypatch.setattr(command, "build_node", fake_build)
+    assert command.main(["--config", str(path), "serve", "--log-format", "json"]) == 0
+    assert seen == [(tmp_path, "v7"), "info", "json"]
