@@ -39,15 +39,15 @@ class HostAdapters:
         return OpenAICompat(instance, api_key=self._api_key(instance))
 
     def resolve(self, target: CliTarget) -> CliTarget:
-        """Return the target as it runs here: a program or folder with a relative path is taken from node.yaml's folder.
+        """Return the target as it runs here: relative paths of program and `cwd` count from node.yaml's folder.
 
-        A bare program name is left to PATH.
+        A bare program name is left to PATH. Without `cwd` it runs in that folder, so that arguments count from there.
         """
         command = self._cli_commands.get(target.name, target.command)
         return msgspec.structs.replace(
             target,
             command=(self._program(command[0]), *command[1:]),
-            cwd=str(self._folder / target.cwd) if target.cwd is not None else None,
+            cwd=str(self._folder / (target.cwd or "")),
         )
 
     def _program(self, name: str) -> str:

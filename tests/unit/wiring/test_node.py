@@ -45,7 +45,7 @@ def test_programs_are_found_from_the_folder(tmp_path: Path, command: tuple[str, 
 def test_cli_commands_replace_the_command(tmp_path: Path) -> None:
     """This host's own command wins over the Edge's, and nothing else of the target changes."""
     resolved = HostAdapters(tmp_path, {"echo": ("/opt/agent", "--now")}).resolve(target(("agent",)))
-    assert resolved == target(("/opt/agent", "--now"))
+    assert resolved == target(("/opt/agent", "--now"), cwd=str(tmp_path))
 
 
 async def test_key_files_are_read_on_the_node(tmp_path: Path) -> None:
@@ -73,10 +73,10 @@ def test_secrets_never_stand_in_an_error(tmp_path: Path) -> None:
     path = tmp_path / "token"
     path.write_bytes(b" t0ken \r\n")
     assert read_secret(path) == "t0ken"
-    path.write_bytes(b"\xff\xfesecret")
+    path.write_bytes(b"\xff\xfe-s3cr3t")
     with pytest.raises(OSError, match="token is not a text file") as caught:
         read_secret(path)
-    assert "secret" not in str(caught.value)
+    assert "s3cr3t" not in str(caught.value)
 
 
 async def test_hello_and_stop_token(tmp_path: Path) -> None:
