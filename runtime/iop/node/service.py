@@ -37,7 +37,12 @@ class Identity:
 
 
 class Redialer(Protocol):
-    """Keeps one link to the Edge, again and again, and calls the service as its handler."""
+    """Keeps one link to the Edge, again and again, and calls the service as its handler.
+
+    `state` is idle, connecting, connected, waiting, turned_away:<code> or stopped.
+    """
+
+    state: str
 
     async def run_forever(self) -> None:
         """Dial, serve the link, redial, until stopped."""
@@ -56,7 +61,7 @@ class NodeParts:
     edge_address: str
     read_token: Callable[[], str | None]
     status_listen: tuple[str, int]
-    stop_token: StopToken | None
+    make_stop_token: Callable[[], StopToken | None]
     request_stop: Callable[[], object]
 
 
@@ -70,7 +75,7 @@ class NodeService:
         self._rack = Rack(parts.factory, self._tasks)
         self._runner = Runner(self._rack, self._gate, self._tasks)
         self._probes = Probes(self._rack, self._tasks, self._tell)
-        self._status = StatusServer(self._picture, parts.request_stop, parts.stop_token)
+        self._status = StatusServer(self._picture, parts.request_stop)
         self._dialer = parts.dialer(self.hello, self)
         self._token: str | None = None
         self._link: Connection | None = None
@@ -85,6 +90,7 @@ class NodeService:
         """Open the status port and begin to dial; the Edge need not be there. Raises PortBusy, OSError, ValueError."""
         self._token = self._parts.read_token()
         address = await self._status.start(*self._parts.status_listen)
+        self._status.token = self._parts.make_stop_token()  # not before: a node that cannot start must not replace it
         self._tasks.start(self._dialer.run_forever(), name="dialer")
         return f"ready node={self._parts.identity.node_id} status={address}"
 
@@ -111,8 +117,8 @@ class NodeService:
         await self._tasks.close()
         await self._rack.close()
         await self._tasks.close()
-        if self._parts.stop_token is not None:
-            self._parts.stop_token.remove()
+        if self._status.token is not None:
+            self._status.token.remove()
 
     def hello(self) -> Hello:
         """Make the first frame of a link. A token file that cannot be read now leaves the last token in use."""
@@ -209,6 +215,7 @@ class NodeService:
             "link": {
                 "edge": self._parts.edge_address,
                 "connected": self._link is not None,
+                "state": self._dialer.state,
                 "for_s": round(time.monotonic() - self._since, 3),
                 "epoch": config.epoch if config and self._link is not None else None,
                 "generation": config.generation if config else None,

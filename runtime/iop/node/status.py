@@ -51,17 +51,16 @@ class StopToken:
 
 
 class StatusServer:
-    """Serves GET /status, GET /healthz and POST /stop. Without a token there is no stopping it by HTTP."""
+    """Serves GET /status, GET /healthz and POST /stop. While `token` is None there is no stopping it by HTTP."""
 
     def __init__(
         self,
         picture: Callable[[], Mapping[str, object]],
         request_stop: Callable[[], object],
-        token: StopToken | None,
     ) -> None:
         self._picture = picture
         self._request_stop = request_stop
-        self._token = token
+        self.token: StopToken | None = None
         app = web.Application(middlewares=[_only_by_a_loopback_name])
         app.router.add_get("/status", self._status)
         app.router.add_get("/healthz", self._healthz)
@@ -92,9 +91,9 @@ class StatusServer:
         return web.json_response({"status": "ok"})
 
     async def _stop(self, request: web.Request) -> web.Response:
-        if self._token is None:
+        if self.token is None:
             return _error(403, "not_available", "This node has no state_dir for its stop token.")
-        if not self._token.matches(request.headers.get("Authorization", "")):
+        if not self.token.matches(request.headers.get("Authorization", "")):
             return _error(401, "invalid_api_key", "POST /stop wants the token of the stop-token file in state_dir.")
         self._request_stop()
         return web.json_response({"stopping": True}, status=202)

@@ -67,7 +67,8 @@ class HostAdapters:
 def build_node(config: NodeConfig, *, folder: Path, release_id: str) -> NodeService:
     """Build the node process of `config`, whose file stands in `folder`. Needs a running loop.
 
-    Raises OSError when an explicit `state_dir` cannot be written, ValueError for what this release cannot do.
+    Raises ValueError for what this release cannot do. Starting it raises OSError when a named `state_dir` cannot be
+    written.
     """
     if config.edge.ca_file is not None:
         raise ValueError("edge.ca_file is set, but this release dials the Edge without TLS only; take the key out")
@@ -93,7 +94,7 @@ def build_node(config: NodeConfig, *, folder: Path, release_id: str) -> NodeServ
             edge_address=str(address),
             read_token=lambda: read_secret(Path(token_file)) if token_file is not None else None,
             status_listen=(config.status_listen.host, config.status_listen.port),
-            stop_token=_stop_token(config, folder),
+            make_stop_token=lambda: _stop_token(config, folder),
             # not os.kill: on Windows that ends the process at once instead of telling it
             request_stop=lambda: signal.raise_signal(signal.SIGTERM),
         )

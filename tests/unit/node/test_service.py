@@ -20,6 +20,7 @@ class IdleDialer:
         self.hello = hello
         self.service = service
         self.stopped = False
+        self.state = "waiting"
 
     async def run_forever(self) -> None:
         await asyncio.Event().wait()
@@ -45,7 +46,7 @@ class Bench:
                 edge_address="127.0.0.1:1",
                 read_token=self._read_token,
                 status_listen=("127.0.0.1", 0),
-                stop_token=None,
+                make_stop_token=lambda: None,
                 request_stop=lambda: None,
             )
         )
@@ -88,7 +89,8 @@ async def bench() -> AsyncIterator[Bench]:
 async def test_ready_without_an_edge(bench: Bench) -> None:
     """The ready line comes with the real port while no Edge is there, and status says so."""
     assert bench.ready.startswith("ready node=n1 status=127.0.0.1:")
-    assert (await bench.status())["link"]["connected"] is False
+    link = (await bench.status())["link"]
+    assert (link["connected"], link["state"]) == (False, "waiting")
 
 
 async def test_config_is_acknowledged_with_what_is_in_force(bench: Bench) -> None:

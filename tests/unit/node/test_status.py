@@ -31,7 +31,8 @@ async def port(tmp_path: Path) -> AsyncIterator[Port]:
     """Serve on a free port."""
     stops: list[str] = []
     token = StopToken.make(tmp_path / "state", "n1")
-    server = StatusServer(lambda: {"schema": 1}, lambda: stops.append("stop"), token)
+    server = StatusServer(lambda: {"schema": 1}, lambda: stops.append("stop"))
+    server.token = token
     address = await server.start("127.0.0.1", 0)
     async with aiohttp.ClientSession() as session:
         yield Port(address, session, token, stops)
@@ -86,7 +87,7 @@ def test_the_token_file(tmp_path: Path) -> None:
 
 async def test_without_a_token_there_is_no_stop() -> None:
     """A node without a state folder says that it cannot be stopped this way."""
-    server = StatusServer(dict, lambda: None, None)
+    server = StatusServer(dict, lambda: None)
     address = await server.start("127.0.0.1", 0)
     async with aiohttp.ClientSession() as session, session.post(f"http://{address}/stop") as answer:
         assert answer.status == 403
@@ -95,7 +96,7 @@ async def test_without_a_token_there_is_no_stop() -> None:
 
 async def test_addresses_it_does_not_take() -> None:
     """A busy port names its owner; an address beyond loopback is refused."""
-    server = StatusServer(dict, lambda: None, None)
+    server = StatusServer(dict, lambda: None)
     with pytest.raises(ValueError, match="not a loopback address"):
         await server.start("0.0.0.0", 0)
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(PortBusy):

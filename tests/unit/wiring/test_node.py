@@ -7,6 +7,7 @@ import pytest
 from iop.config.load import load_node
 from iop.config.models import NodeConfig
 from iop.link.messages import CliTarget, EngineInstance
+from iop.transport.listening import PortBusy
 from iop.wiring.node import HostAdapters, build_node, read_secret
 
 
@@ -98,10 +99,27 @@ async def test_hello_and_stop_token(tmp_path: Path) -> None:
 async def test_state_folders_that_cannot_be_written(tmp_path: Path) -> None:
     """The default folder may be missing its rights (no POST /stop then); one that is named must work."""
     (tmp_path / "state").write_text("a file", encoding="utf-8")
-    build_node(config(tmp_path), folder=tmp_path, release_id="v1")
+    default = build_node(config(tmp_path), folder=tmp_path, release_id="v1")
+    await default.start()
+    await default.stop()
     named = config(tmp_path).model_copy(update={"state_dir": str(tmp_path / "state")})
+    service = build_node(named, folder=tmp_path, release_id="v1")
     with pytest.raises(OSError, match="state"):
-        build_node(named, folder=tmp_path, release_id="v1")
+        await service.start()
+    await service.stop()
+
+
+async def test_a_node_that_cannot_start_leaves_the_stop_token_alone(tmp_path: Path) -> None:
+    """A second node on the same status port fails to start and does not replace the first one's token."""
+    first = build_node(config(tmp_path), folder=tmp_path, release_id="v1")
+    port = int((await first.start()).rpartition(":")[2])
+    token = (tmp_path / "state" / "n1.stop-token").read_text(encoding="ascii")
+    second = build_node(config(tmp_path, f"status_listen: 127.0.0.1:{port}\n"), folder=tmp_path, release_id="v1")
+    with pytest.raises(PortBusy):
+        await second.start()
+    await second.stop()
+    assert (tmp_path / "state" / "n1.stop-token").read_text(encoding="ascii") == token
+    await first.stop()
 
 
 async def test_tls_is_refused_aloud(tmp_path: Path) -> None:
