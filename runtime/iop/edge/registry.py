@@ -10,6 +10,7 @@ from typing import Protocol
 
 from iop.edge.runs import LinkRun, OnEnd, RunSpec
 from iop.link.messages import (
+    LINK_LOST,
     Bye,
     Config,
     End,
@@ -167,7 +168,7 @@ class NodeLink:
         runs, self._runs = self._runs, {}
         with ExitStack() as stack:
             for run in reversed(runs.values()):
-                stack.callback(run.ended, End(run=run.run, outcome="failed", failure="link_lost", detail=reason))
+                stack.callback(run.ended, End(run=run.run, outcome="failed", failure=LINK_LOST, detail=reason))
             self._events.node_lost(self.node_id, self.epoch, reason)
 
     async def close(self) -> None:

@@ -11,6 +11,10 @@ import msgspec
 
 PROTOCOL = 1
 TURNED_AWAY_CODES = ("bad_token", "unknown_node", "protocol_mismatch", "duplicate_node")
+#: `End.failure` on the wire; unreachable, reset and busy mean that no HTTP status came
+FAILURES = ("unreachable", "reset", "busy", "broken", "timeout", "agent_failed", "error_event", "status")
+#: `End.failure` that the Edge makes itself when the link is gone; never on the wire
+LINK_LOST = "link_lost"
 
 
 class CliTarget(msgspec.Struct, frozen=True, kw_only=True):

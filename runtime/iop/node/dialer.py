@@ -4,6 +4,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable
+from enum import StrEnum
 from typing import Protocol
 
 from iop.link.backoff import Backoff
@@ -18,6 +19,17 @@ CONNECT_WITHIN = 10.0
 ANSWER_WITHIN = 20.0
 #: seconds of silence that mean a dead Edge, until its `config` says how many
 DEAD_AFTER = 15.0
+
+
+class DialerState(StrEnum):
+    """What a dialer is doing; `turned_away` is shown with its code: `turned_away:<code>`."""
+
+    IDLE = "idle"
+    CONNECTING = "connecting"
+    CONNECTED = "connected"
+    WAITING = "waiting"
+    TURNED_AWAY = "turned_away"
+    STOPPED = "stopped"
 
 
 class DialerHandler(Protocol):
@@ -45,7 +57,7 @@ class DialerHandler(Protocol):
 class Dialer:
     """Keeps one link to the Edge at `address` (host, port). `hello` is asked before each attempt.
 
-    `state` is idle, connecting, connected, waiting, turned_away:<code> or stopped; `connection` is set while the Edge
+    `state` is a DialerState (turned_away with its code); `connection` is set while the Edge
     has us taken in. `jitter` draws a random number in [0, 1).
     """
 
@@ -69,7 +81,7 @@ class Dialer:
         self._stopping = asyncio.Event()
         self._dialling: asyncio.Timeout | None = None
         self.connection: LinkConnection | None = None
-        self.state = "idle"
+        self.state: str = DialerState.IDLE
 
     async def run_forever(self) -> None:
         """Keep the link up until `stop` is called or this is cancelled."""
@@ -80,7 +92,7 @@ class Dialer:
                     await self._pause(reason)
         finally:
             self._leave("the node is stopping")
-            self.state = "stopped"
+            self.state = DialerState.STOPPED
 
     async def stop(self) -> None:
         """Say bye and end the link for good; returns when the socket is closed."""
@@ -137,7 +149,7 @@ class Dialer:
 
     async def _session(self) -> str:
         """One attempt, and the link that came of it, to its end; returns why it ended."""
-        self.state = "connecting"
+        self.state = DialerState.CONNECTING
         self._refusal = None
         loop = asyncio.get_running_loop()
         conn = LinkConnection("node", self, dead_after=DEAD_AFTER, open_within=ANSWER_WITHIN)
@@ -159,7 +171,7 @@ class Dialer:
     def _accepted(self, conn: LinkConnection) -> None:
         if self.connection is not conn:
             self.connection = conn
-            self.state = "connected"
+            self.state = DialerState.CONNECTED
             self._told = None
             self._backoff.accepted(asyncio.get_running_loop().time())
             _log.info("connected to the Edge at %s:%d", *self._address)
@@ -167,11 +179,11 @@ class Dialer:
     async def _pause(self, reason: str) -> None:
         refusal = self._refusal
         if refusal is None:
-            self.state = "waiting"
+            self.state = DialerState.WAITING
             self._tell("down", "no link to the Edge at %s:%d (%s); dialling again", reason)
             delay = self._backoff.delay(self._jitter())
         else:
-            self.state = f"turned_away:{refusal.code}"
+            self.state = f"{DialerState.TURNED_AWAY}:{refusal.code}"
             self._tell(
                 self.state,
                 "the Edge at %s:%d turned this node away: %s; trying slowly",

@@ -145,18 +145,17 @@ class LinkConnection(asyncio.Protocol):
 
     def close(self, reason: str) -> None:
         """End the link; what was sent still goes out. `on_lost` is called before this returns, if not yet."""
-        if self._lose(reason):
-            transport = self._transport
-            if transport is not None:
-                transport.close()
-                self._linger = self._loop.call_later(LINGER, transport.abort)
+        # the socket first: a fault in `on_lost` must not keep it open
+        if self.lost is None and self._transport is not None:
+            self._transport.close()
+            self._linger = self._loop.call_later(LINGER, self._transport.abort)
+        self._lose(reason)
 
     def abort(self, reason: str) -> None:
         """End the link and drop what was not yet sent: for a peer that is dead or breaks the rules."""
-        if self._lose(reason):
-            transport = self._transport
-            if transport is not None:
-                transport.abort()
+        if self.lost is None and self._transport is not None:
+            self._transport.abort()
+        self._lose(reason)
 
     async def wait_closed(self) -> None:
         """Wait until the socket is closed, too (a lost link needs some turns of the loop for that)."""
@@ -199,10 +198,10 @@ class LinkConnection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """asyncio: the socket is closed."""
-        self._lose(f"connection lost: {exc}" if exc else "connection closed by the peer")
         if self._linger is not None:
             self._linger.cancel()
         self._gone.set()
+        self._lose(f"connection lost: {exc}" if exc else "connection closed by the peer")
 
     # internals
 
@@ -274,10 +273,10 @@ class LinkConnection(asyncio.Protocol):
         event.clear()
         await event.wait()
 
-    def _lose(self, reason: str) -> bool:
-        """Mark the link as lost and tell everybody, once. False when it already was."""
+    def _lose(self, reason: str) -> None:
+        """Mark the link as lost and tell everybody, once."""
         if self.lost is not None:
-            return False
+            return
         self.lost = reason
         if self._ticker is not None:
             self._ticker.close()
@@ -286,4 +285,3 @@ class LinkConnection(asyncio.Protocol):
         while self._credit:
             self._credit.popitem()[1].set()
         self._handler.on_lost(self, reason)
-        return True
