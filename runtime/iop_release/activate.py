@@ -1,0 +1,127 @@
+"""From what runs to what should run: a plan by facts, then stop, switch, start."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from iop_release import processes
+from iop_release.errors import ReleaseError
+from iop_release.layout import HostRoot
+from iop_release.services.contract import Running, Service, ServiceManager
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one service needs: `none`, `start` or `restart`, and why."""
+
+    name: str
+    action: str
+    reason: str
+    release_before: str | None = None
+
+
+@dataclass
+class Plan:
+    """What an activation does, or did: `changed` is true when anything differs from what runs."""
+
+    release: str
+    current: str | None
+    switch: bool
+    steps: list[Step] = field(default_factory=list)
+
+    @property
+    def changed(self) -> bool:
+        """True when there is anything to do."""
+        return self.switch or any(step.action != "none" for step in self.steps)
+
+    def as_json(self) -> dict[str, object]:
+        """For `--json`."""
+        return {**asdict(self), "changed": self.changed}
+
+
+def plan(root: HostRoot, release: str, services: Sequence[Service], manager: ServiceManager) -> Plan:
+    """Compare what runs with what should run. Reads only; the release need not be staged yet."""
+    current = root.pointer("current")
+    known = manager.running()
+    wanted = [service.resolved(root.release(release), release) for service in services]
+    steps = [_step(service, known.get(service.name), _record(root, service.name)) for service in wanted]
+    return Plan(release, current, current != release, steps)
+
+
+def activate(root: HostRoot, release: str, services: Sequence[Service], manager: ServiceManager) -> Plan:
+    """Make the release current and run the services from it. Raises `ReleaseError`; the next call repairs.
+
+    The record of a service is removed before it is touched and written when it runs, so an interrupted activation
+    leaves a service without a record, and that service is restarted next time.
+    """
+    if not root.is_staged(release):
+        raise ReleaseError(f"release {release} is not staged in {root.path}", "stage it first")
+    manager.ensure()
+    todo = plan(root, release, services, manager)
+    busy = [step.name for step in todo.steps if step.action != "none"]
+    ordered = sorted((one for one in services if one.name in busy), key=lambda one: one.priority)
+    for service in reversed(ordered):
+        _record_file(root, service.name).unlink(missing_ok=True)
+        manager.stop(service.name)
+    root.switch(release)
+    for service in ordered:
+        ready = service.resolved(root.release(release), release)
+        running = manager.start(ready, root.shared / "logs" / f"{service.name}.log")
+        _write_record(root, ready, release, running)
+    return todo
+
+
+def records(root: HostRoot) -> dict[str, dict[str, object]]:
+    """What the last activations wrote about each service, by name."""
+    folder = root.shared / "run"
+    found = {path.stem: _record(root, path.stem) for path in sorted(folder.glob("*.json"))} if folder.is_dir() else {}
+    return {name: record for name, record in found.items() if record is not None}
+
+
+def _step(service: Service, running: Running | None, record: dict[str, object] | None) -> Step:
+    before = str(record["release"]) if record else None
+    if running is None or running.pid is None or running.state != "running":
+        return Step(service.name, "start", "not running" if running is None else running.detail, before)
+    if record is None:
+        return Step(service.name, "restart", "an earlier activation did not finish")
+    if record["release"] != service.env["IOP_RELEASE_ID"]:
+        return Step(service.name, "restart", f"runs release {before}", before)
+    if record["digest"] != service.digest or not _shows(running.pid, service.argv):
+        return Step(service.name, "restart", "its command, environment or start-up config differs", before)
+    return Step(service.name, "none", "runs as wanted", before)
+
+
+def _shows(pid: int, argv: tuple[str, ...]) -> bool:
+    """True when this pid runs these arguments; argv[0] aside, which a framework Python on macOS replaces."""
+    process = processes.read(pid)
+    return process is not None and " ".join(process.argv[1:]) == " ".join(argv[1:])
+
+
+def _record_file(root: HostRoot, name: str) -> Path:
+    return root.shared / "run" / f"{name}.json"
+
+
+def _record(root: HostRoot, name: str) -> dict[str, object] | None:
+    try:
+        data = json.loads(_record_file(root, name).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return data if isinstance(data, dict) and {"release", "digest"} <= data.keys() else None
+
+
+def _write_record(root: HostRoot, service: Service, release: str, running: Running) -> None:
+    record = {
+        "name": service.name,
+        "pid": running.pid,
+        "port": service.port,
+        "release": release,
+        "digest": service.digest,
+        "argv": list(service.argv),
+    }
+    path = _record_file(root, service.name)
+    fresh = path.with_suffix(".new")
+    fresh.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+    fresh.replace(path)

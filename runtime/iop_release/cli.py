@@ -1,0 +1,151 @@
+"""`python -m iop_release <command> --json`: what Ansible and fab call on a host. One JSON object on stdout.
+
+Exit codes: 0 done, 1 refused or failed (the reason on stderr), 2 usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import fcntl
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from iop_release import activate, build, preflight, prune, stage, status
+from iop_release.errors import ReleaseError
+from iop_release.layout import HostRoot
+from iop_release.services.contract import Service, ServiceManager
+from iop_release.services.supervisor import Supervisor
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command."""
+    options = _parser().parse_args(arguments)
+    try:
+        result = options.run(options)
+    except ReleaseError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    print(json.dumps(result, indent=2) if options.json else _plain(result))
+    return 1 if result.get("findings") else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="iop_release", description="Release folders and services of one host.")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    for name, run, text, arguments in _COMMANDS:
+        command = commands.add_parser(name, help=text, description=text)
+        for argument, settings in arguments.items():
+            command.add_argument(argument, **settings)
+        command.add_argument("--json", action="store_true", help="print one JSON object")
+        command.set_defaults(run=run)
+    return parser
+
+
+def _preflight(options: argparse.Namespace) -> dict[str, Any]:
+    wanted = [(host or "127.0.0.1", int(port)) for host, _, port in (one.rpartition(":") for one in options.port)]
+    found = preflight.check(options.home, wanted)
+    return {"changed": False, "findings": [asdict(finding) for finding in found]}
+
+
+def _build(options: argparse.Namespace) -> dict[str, Any]:
+    manifest, changed = build.build(options.source, options.dist, options.cache)
+    return {"changed": changed, **asdict(manifest)}
+
+
+def _stage(options: argparse.Namespace) -> dict[str, Any]:
+    return {"changed": stage.stage(HostRoot(options.root), options.dist)}
+
+
+def _plan(options: argparse.Namespace) -> dict[str, Any]:
+    todo = activate.plan(HostRoot(options.root), options.release, _services(), _manager(options))
+    return todo.as_json()
+
+
+def _activate(options: argparse.Namespace) -> dict[str, Any]:
+    with _alone(options.home):
+        todo = activate.activate(HostRoot(options.root), options.release, _services(), _manager(options))
+    return todo.as_json()
+
+
+def _status(options: argparse.Namespace) -> dict[str, Any]:
+    return status.status(HostRoot(options.root), _manager(options))
+
+
+def _prune(options: argparse.Namespace) -> dict[str, Any]:
+    root = HostRoot(options.root)
+    gone = prune.doomed(root, options.keep) if options.dry_run else prune.prune(root, options.keep)
+    return {"changed": bool(gone), "removed": gone}
+
+
+def _down(options: argparse.Namespace) -> dict[str, Any]:
+    if not options.home.is_dir():
+        return {"changed": False, "ended": []}
+    with _alone(options.home):
+        ended = _manager(options).down()
+    return {"changed": bool(ended), "ended": ended}
+
+
+def _services() -> list[Service]:
+    """The services, as a JSON list on standard input."""
+    try:
+        data = json.load(sys.stdin)
+    except ValueError as error:
+        raise ReleaseError(f"standard input must hold a JSON list of services: {error}") from error
+    return [Service.load(one) for one in data]
+
+
+def _manager(options: argparse.Namespace) -> ServiceManager:
+    return Supervisor(options.home)
+
+
+@contextlib.contextmanager
+def _alone(home: Path) -> Iterator[None]:
+    """Hold the environment's lock: hosts of one loopback environment share their service manager."""
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with (home / ".lock").open("w", encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _plain(result: dict[str, Any]) -> str:
+    return "\n".join(
+        f"{key}: {value if isinstance(value, str) else json.dumps(value)}" for key, value in result.items()
+    )
+
+
+_Settings = dict[str, dict[str, Any]]  # argument -> keywords of add_argument
+_ROOT: _Settings = {"--root": {"type": Path, "required": True, "metavar": "DIR", "help": "the host's folder"}}
+_HOME: _Settings = {
+    "--home": {"type": Path, "required": True, "metavar": "DIR", "help": "the environment's build folder"}
+}
+_RELEASE: _Settings = {"--release": {"required": True, "metavar": "ID", "help": "the wanted release"}}
+_PORT: _Settings = {
+    "--port": {"action": "append", "default": [], "metavar": "H:P", "help": "an address we need; repeatable"}
+}
+_DIST: _Settings = {
+    "--dist": {"type": Path, "required": True, "metavar": "DIR", "help": "folder with the built release"}
+}
+_BUILD: _Settings = {
+    "--source": {"type": Path, "required": True, "metavar": "DIR", "help": "the clean checkout"},
+    "--dist": {"type": Path, "required": True, "metavar": "DIR", "help": "where releases are put"},
+    "--cache": {"type": Path, "required": True, "metavar": "DIR", "help": "where wheelhouses are kept"},
+}
+_KEEP: _Settings = {
+    "--keep": {"type": int, "default": 3, "metavar": "N", "help": "how many of the newest stay (3)"},
+    "--dry-run": {"action": "store_true", "help": "only tell what would go"},
+}
+_COMMANDS: list[tuple[str, Any, str, _Settings]] = [
+    ("preflight", _preflight, "What is in the way on this host.", {**_HOME, **_PORT}),
+    ("build", _build, "Build the checkout's commit, once.", _BUILD),
+    ("stage", _stage, "Put a built release on this host.", {**_ROOT, **_DIST}),
+    ("plan", _plan, "What activate would do; services on stdin.", {**_ROOT, **_HOME, **_RELEASE}),
+    ("activate", _activate, "Run the services on stdin from this release.", {**_ROOT, **_HOME, **_RELEASE}),
+    ("status", _status, "What this host runs.", {**_ROOT, **_HOME}),
+    ("prune", _prune, "Remove old releases.", {**_ROOT, **_KEEP}),
+    ("down", _down, "Stop everything of this environment.", _HOME),
+]

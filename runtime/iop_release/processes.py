@@ -1,0 +1,136 @@
+"""Who runs here: the process table, ours told from strangers, and ending one process by its pid."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+MARK = "iop-release="
+_PROC = Path("/proc")
+
+
+@dataclass(frozen=True)
+class Process:
+    """One process as the system shows it."""
+
+    pid: int
+    parent: int
+    argv: tuple[str, ...]
+
+    @property
+    def command(self) -> str:
+        """The command line in one line."""
+        return " ".join(self.argv)
+
+
+def read(pid: int) -> Process | None:
+    """The process with this pid, None when it is gone, a zombie, or not to be seen."""
+    if _PROC.is_dir():
+        return _read_proc(pid)
+    return next((one for one in _ps(["-p", str(pid)]) if one.pid == pid), None)
+
+
+def table() -> list[Process]:
+    """All processes that this user may see."""
+    if not _PROC.is_dir():
+        return _ps(["-ax"])
+    pids = [int(entry.name) for entry in _PROC.iterdir() if entry.name.isdigit()]
+    return [one for one in map(_read_proc, pids) if one is not None]
+
+
+def services_under(home: Path, everyone: Iterable[Process]) -> list[Process]:
+    """Processes that a service manager started from a release below `home/hosts/*/releases/`.
+
+    Known by their program, or by the argument `iop-release=<folder>` that every service of ours carries, because a
+    framework Python on macOS hides argv[0]. Commands that a person runs go through `current` and are not among them.
+    """
+    start = f"{home.absolute() / 'hosts'}{os.sep}"
+    middle = f"{os.sep}releases{os.sep}"
+
+    def ours(part: str) -> bool:
+        return part.startswith(start) and middle in part
+
+    return [one for one in everyone if any(ours(part.removeprefix(MARK)) for part in one.argv[:1] + _marked(one.argv))]
+
+
+def _marked(argv: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(part for part in argv if part.startswith(MARK))
+
+
+def without_family(candidates: Iterable[Process], known: Iterable[int], everyone: Iterable[Process]) -> list[Process]:
+    """The candidates that are neither a known pid nor a descendant of one."""
+    parents = {one.pid: one.parent for one in everyone}
+    family = set(known)
+
+    def belongs(pid: int) -> bool:
+        seen: set[int] = set()
+        while pid > 1 and pid not in seen:
+            if pid in family:
+                return True
+            seen.add(pid)
+            pid = parents.get(pid, 0)
+        return False
+
+    return [one for one in candidates if not belongs(one.pid)]
+
+
+def end(process: Process, *, within: float, sleep: Callable[[float], None] = time.sleep) -> bool:
+    """End one process: TERM, after `within` seconds KILL. Only while the pid still shows the same argv.
+
+    True when it is gone.
+    """
+    for number, patience in ((signal.SIGTERM, within), (signal.SIGKILL, 5.0)):
+        if not _same(process):
+            return True
+        try:
+            os.kill(process.pid, number)
+        except ProcessLookupError:
+            return True
+        except PermissionError:
+            return False
+        deadline = time.monotonic() + patience
+        while time.monotonic() < deadline:
+            if not _same(process):
+                return True
+            sleep(0.05)
+    return not _same(process)
+
+
+def _same(process: Process) -> bool:
+    now = read(process.pid)
+    return now is not None and now.argv == process.argv
+
+
+def _read_proc(pid: int) -> Process | None:
+    try:
+        raw = (_PROC / str(pid) / "cmdline").read_bytes()
+        stat = (_PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    state, parent = stat.rpartition(")")[2].split()[:2]
+    if state == "Z":
+        return None
+    argv = tuple(part.decode("utf-8", "surrogateescape") for part in raw.rstrip(b"\0").split(b"\0"))
+    return Process(pid, int(parent), argv)
+
+
+def _ps(selection: list[str]) -> list[Process]:
+    """The table by `ps`, for systems without /proc. Arguments are split at blanks: enough to know our own paths."""
+    done = subprocess.run(
+        ["ps", *selection, "-o", "pid=,ppid=,stat=,command="],  # noqa: S607 - ps stands elsewhere on each system
+        capture_output=True,
+        text=True,
+        check=False,
+        errors="replace",
+    )
+    found = []
+    for line in done.stdout.splitlines():
+        fields = line.split(None, 3)
+        if len(fields) == 4 and not fields[2].startswith("Z"):
+            found.append(Process(int(fields[0]), int(fields[1]), tuple(fields[3].split())))
+    return found
