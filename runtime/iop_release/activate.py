@@ -42,16 +42,21 @@ class Plan:
         return {**asdict(self), "changed": self.changed}
 
 
-def plan(root: HostRoot, release: str, services: Sequence[Service], manager: ServiceManager) -> Plan:
+def plan(
+    root: HostRoot, release: str, services: Sequence[Service], manager: ServiceManager, force: Sequence[str] = ()
+) -> Plan:
     """Compare what runs with what should run. Reads only; the release need not be staged yet."""
     current = root.pointer("current")
     known = manager.running()
     wanted = [service.resolved(root.release(release), release) for service in services]
     steps = [_step(service, known.get(service.name), _record(root, service.name)) for service in wanted]
+    steps = [_forced(step) if step.name in force else step for step in steps]
     return Plan(release, current, current != release, steps)
 
 
-def activate(root: HostRoot, release: str, services: Sequence[Service], manager: ServiceManager) -> Plan:
+def activate(
+    root: HostRoot, release: str, services: Sequence[Service], manager: ServiceManager, force: Sequence[str] = ()
+) -> Plan:
     """Make the release current and run the services from it. Raises `ReleaseError`; the next call repairs.
 
     The record of a service is removed before it is touched and written when it runs, so an interrupted activation
@@ -60,7 +65,7 @@ def activate(root: HostRoot, release: str, services: Sequence[Service], manager:
     if not root.is_staged(release):
         raise ReleaseError(f"release {release} is not staged in {root.path}", "stage it first")
     manager.ensure()
-    todo = plan(root, release, services, manager)
+    todo = plan(root, release, services, manager, force)
     busy = [step.name for step in todo.steps if step.action != "none"]
     ordered = sorted((one for one in services if one.name in busy), key=lambda one: one.priority)
     for service in reversed(ordered):
@@ -79,6 +84,10 @@ def records(root: HostRoot) -> dict[str, dict[str, object]]:
     folder = root.shared / "run"
     found = {path.stem: _record(root, path.stem) for path in sorted(folder.glob("*.json"))} if folder.is_dir() else {}
     return {name: record for name, record in found.items() if record is not None}
+
+
+def _forced(step: Step) -> Step:
+    return step if step.action == "start" else Step(step.name, "restart", "asked for", step.release_before)
 
 
 def _step(service: Service, running: Running | None, record: dict[str, object] | None) -> Step:

@@ -6,12 +6,12 @@ import hashlib
 import os
 import platform
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 from iop_release.errors import ReleaseError
 from iop_release.manifest import Manifest, sha256
+from iop_release.run import git, run
 
 _SYSTEMS = {"Linux": "linux", "Darwin": "macos", "Windows": "windows"}
 _MACHINES = {"x86_64": "x86_64", "AMD64": "amd64", "aarch64": "arm64", "arm64": "arm64"}
@@ -30,9 +30,9 @@ def python_tag() -> str:
 
 def build(source: Path, dist: Path, cache: Path) -> tuple[Manifest, bool]:
     """Build the checkout's commit, unless it is built; returns the manifest and whether anything was built."""
-    commit = _git(source, "rev-parse", "HEAD")
+    commit = git(source, "rev-parse", "HEAD")
     lock = _lock(source)
-    done = find(dist, commit, sha256(lock))
+    done = find(dist, commit)
     if done is not None:
         return done, False
     working = dist / ".building"
@@ -50,26 +50,41 @@ def build(source: Path, dist: Path, cache: Path) -> tuple[Manifest, bool]:
     return manifest, True
 
 
-def find(dist: Path, commit: str, lock_sha256: str) -> Manifest | None:
-    """The release already built from this commit and lock for this Python, None when there is none or it is broken."""
+def find(dist: Path, commit: str) -> Manifest | None:
+    """The release already built from this commit for this Python, None when there is none or it is broken."""
     if not dist.is_dir():
         return None
-    for folder in dist.iterdir():
+    for folder in sorted(dist.iterdir()):
         try:
             manifest = Manifest.load(folder)
             manifest.verify(folder)
         except ReleaseError:
             continue
-        same = (manifest.commit, manifest.lock_sha256) == (commit, lock_sha256)
-        if same and manifest.wheelhouse.endswith(python_tag()):
+        if manifest.commit == commit and manifest.wheelhouse == _house_name():
             return manifest
     return None
+
+
+def foresee(source: Path, dist: Path) -> dict[str, object]:
+    """What `build` would do with this checkout: the release it finds, or a name for the one to be built."""
+    done = find(dist, git(source, "rev-parse", "HEAD"))
+    if done is not None:
+        return {"changed": False, "release_id": done.release_id}
+    return {"changed": True, "release_id": f"{_describe(source)}-unbuilt"}
+
+
+def _describe(source: Path) -> str:
+    return git(source, "describe", "--always", "--tags")
+
+
+def _house_name() -> str:
+    return f"wheelhouse-{platform_name()}-{python_tag()}"
 
 
 def _manifest(source: Path, working: Path, commit: str, wheel: Path, house: str) -> Manifest:
     files = {str(path.relative_to(working)): sha256(path) for path in sorted(working.rglob("*")) if path.is_file()}
     code = hashlib.sha256((files[wheel.name] + files["lock.txt"]).encode()).hexdigest()[:8]
-    release_id = f"{_git(source, 'describe', '--always', '--tags')}-{code}"
+    release_id = f"{_describe(source)}-{code}"
     return Manifest(
         release_id, commit, wheel.name.split("-")[1], wheel.name, "lock.txt", files["lock.txt"], house, files
     )
@@ -84,14 +99,14 @@ def _lock(source: Path) -> Path:
 
 def _wheel(source: Path, target: Path) -> Path:
     """Build the wheel; the same commit gives the same bytes."""
-    env = {**os.environ, "SOURCE_DATE_EPOCH": _git(source, "log", "-1", "--format=%ct")}
-    _run([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(target)], source, env)
+    env = {**os.environ, "SOURCE_DATE_EPOCH": git(source, "log", "-1", "--format=%ct")}
+    run([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(target)], folder=source, env=env)
     return next(target.glob("*.whl"))
 
 
 def _wheelhouse(lock: Path, cache: Path) -> Path:
     """All locked wheels for this platform and Python, downloaded once per lock. The only step that uses the network."""
-    house = cache / sha256(lock)[:12] / f"wheelhouse-{platform_name()}-{python_tag()}"
+    house = cache / sha256(lock)[:12] / _house_name()
     if house.is_dir():
         return house
     fresh = house.with_name(f".{house.name}.new")
@@ -99,7 +114,7 @@ def _wheelhouse(lock: Path, cache: Path) -> Path:
     fresh.mkdir(parents=True)
     options = ["--quiet", "--only-binary", ":all:", "--no-deps", "--require-hashes"]
     command = [sys.executable, "-m", "pip", "download", *options, "-d", str(fresh), "-r", str(lock)]
-    _run(command, lock.parent, dict(os.environ))
+    run(command, folder=lock.parent)
     fresh.replace(house)
     return house
 
@@ -111,15 +126,3 @@ def _link(source: str, target: str) -> str:
     except OSError:
         return str(shutil.copy2(source, target))
     return target
-
-
-def _git(folder: Path, *arguments: str) -> str:
-    return _run(["git", "-C", str(folder), *arguments], folder, dict(os.environ)).strip()
-
-
-def _run(command: list[str], folder: Path, env: dict[str, str]) -> str:
-    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        text = (done.stderr or done.stdout).strip()[-3000:]
-        raise ReleaseError(f"{' '.join(command[:6])} … failed with exit code {done.returncode}:\n{text}")
-    return done.stdout

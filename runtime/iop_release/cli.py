@@ -15,7 +15,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from iop_release import activate, build, preflight, prune, stage, status
+from iop_release import activate, build, preflight, prune, stage, status, sync
 from iop_release.errors import ReleaseError
 from iop_release.layout import HostRoot
 from iop_release.services.contract import Service, ServiceManager
@@ -52,8 +52,18 @@ def _preflight(options: argparse.Namespace) -> dict[str, Any]:
     return {"changed": False, "findings": [asdict(finding) for finding in found]}
 
 
+def _sync(options: argparse.Namespace) -> dict[str, Any]:
+    if options.dry_run:
+        return sync.sync(options.source, options.checkout, dry_run=True)
+    with _alone(options.checkout.parent):
+        return sync.sync(options.source, options.checkout)
+
+
 def _build(options: argparse.Namespace) -> dict[str, Any]:
-    manifest, changed = build.build(options.source, options.dist, options.cache)
+    if options.dry_run:
+        return build.foresee(options.source, options.dist)
+    with _alone(options.dist.parent):
+        manifest, changed = build.build(options.source, options.dist, options.cache)
     return {"changed": changed, **asdict(manifest)}
 
 
@@ -62,13 +72,15 @@ def _stage(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _plan(options: argparse.Namespace) -> dict[str, Any]:
-    todo = activate.plan(HostRoot(options.root), options.release, _services(), _manager(options))
+    todo = activate.plan(HostRoot(options.root), options.release, _services(), _manager(options), options.restart)
     return todo.as_json()
 
 
 def _activate(options: argparse.Namespace) -> dict[str, Any]:
     with _alone(options.home):
-        todo = activate.activate(HostRoot(options.root), options.release, _services(), _manager(options))
+        todo = activate.activate(
+            HostRoot(options.root), options.release, _services(), _manager(options), options.restart
+        )
     return todo.as_json()
 
 
@@ -135,17 +147,23 @@ _BUILD: _Settings = {
     "--dist": {"type": Path, "required": True, "metavar": "DIR", "help": "where releases are put"},
     "--cache": {"type": Path, "required": True, "metavar": "DIR", "help": "where wheelhouses are kept"},
 }
-_KEEP: _Settings = {
-    "--keep": {"type": int, "default": 3, "metavar": "N", "help": "how many of the newest stay (3)"},
-    "--dry-run": {"action": "store_true", "help": "only tell what would go"},
+_DRY: _Settings = {"--dry-run": {"action": "store_true", "help": "only tell what would be done"}}
+_KEEP: _Settings = {"--keep": {"type": int, "default": 3, "metavar": "N", "help": "how many of the newest stay (3)"}}
+_RESTART: _Settings = {
+    "--restart": {"action": "append", "default": [], "metavar": "NAME", "help": "restart this one anyhow; repeatable"}
+}
+_SYNC: _Settings = {
+    "--source": {"type": Path, "required": True, "metavar": "DIR", "help": "the checkout to take HEAD from"},
+    "--checkout": {"type": Path, "required": True, "metavar": "DIR", "help": "the build checkout"},
 }
 _COMMANDS: list[tuple[str, Any, str, _Settings]] = [
     ("preflight", _preflight, "What is in the way on this host.", {**_HOME, **_PORT}),
-    ("build", _build, "Build the checkout's commit, once.", _BUILD),
+    ("sync", _sync, "Make the build checkout the HEAD of another one.", {**_SYNC, **_DRY}),
+    ("build", _build, "Build the checkout's commit, once.", {**_BUILD, **_DRY}),
     ("stage", _stage, "Put a built release on this host.", {**_ROOT, **_DIST}),
-    ("plan", _plan, "What activate would do; services on stdin.", {**_ROOT, **_HOME, **_RELEASE}),
-    ("activate", _activate, "Run the services on stdin from this release.", {**_ROOT, **_HOME, **_RELEASE}),
+    ("plan", _plan, "What activate would do; services on stdin.", {**_ROOT, **_HOME, **_RELEASE, **_RESTART}),
+    ("activate", _activate, "Run the services on stdin from this release.", {**_ROOT, **_HOME, **_RELEASE, **_RESTART}),
     ("status", _status, "What this host runs.", {**_ROOT, **_HOME}),
-    ("prune", _prune, "Remove old releases.", {**_ROOT, **_KEEP}),
+    ("prune", _prune, "Remove old releases.", {**_ROOT, **_KEEP, **_DRY}),
     ("down", _down, "Stop everything of this environment.", _HOME),
 ]

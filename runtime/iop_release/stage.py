@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 from iop_release.errors import ReleaseError
 from iop_release.layout import COMPLETE, HostRoot
 from iop_release.manifest import NAME, Manifest
+from iop_release.run import run
 
 OLDEST_PYTHON = (3, 11)  # what the runtime needs; this package itself runs from 3.9 on, to say so
 
@@ -29,7 +29,7 @@ def stage(root: HostRoot, dist: Path, python: str = sys.executable) -> bool:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(mode=0o700)
     venv = folder / "venv"
-    _run([python, "-m", "venv", "--without-pip", str(venv)])
+    _clean_run([python, "-m", "venv", "--without-pip", str(venv)])
     _install(venv, dist, manifest)
     shutil.copy2(dist / NAME, folder / NAME)
     (folder / COMPLETE).write_text("", encoding="utf-8")
@@ -43,17 +43,20 @@ def _install(venv: Path, dist: Path, manifest: Manifest) -> None:
     if pip is None:
         raise ReleaseError(f"no pip in {house}", "the lock must name pip")
     program = [str(venv / "bin" / "python"), str(pip / "pip"), "install", "--quiet", "--no-index", "--no-deps"]
-    _run([*program, "--require-hashes", "--find-links", str(house), "-r", str(dist / manifest.lock)])
-    _run([*program, str(dist / manifest.wheel)])
-    _run([str(venv / "bin" / "python"), "-I", "-c", "import iop, iop_release"])
+    _clean_run([*program, "--require-hashes", "--find-links", str(house), "-r", str(dist / manifest.lock)])
+    _clean_run([*program, str(dist / manifest.wheel)])
+    _clean_run([str(venv / "bin" / "python"), "-I", "-c", "import iop, iop_release"])
 
 
-def _run(command: list[str]) -> None:
-    # the user's pip settings must not reach the host: an index or a constraint there would change what is installed
+def _clean_run(command: list[str]) -> None:
+    """Run it without the user's pip settings: an index or a constraint there would change what is installed."""
     clean = {key: value for key, value in os.environ.items() if not key.startswith(("PIP_", "PYTHON"))}
-    env = {**clean, "PIP_CONFIG_FILE": os.devnull, "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_CACHE_DIR": "1"}
-    env["PIP_ROOT_USER_ACTION"] = "ignore"
-    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
-    if done.returncode != 0:
-        text = (done.stderr or done.stdout).strip()[-3000:]
-        raise ReleaseError(f"{' '.join(command[:5])} … failed with exit code {done.returncode}:\n{text}")
+    run(command, env={**clean, **_PIP})
+
+
+_PIP = {
+    "PIP_CONFIG_FILE": os.devnull,
+    "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+    "PIP_NO_CACHE_DIR": "1",
+    "PIP_ROOT_USER_ACTION": "ignore",
+}

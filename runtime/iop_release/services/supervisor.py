@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from iop_release.services.supervisor_rpc import BAD_NAME, NOT_RUNNING, Superviso
 
 UP_WITHIN = 20.0  # seconds for supervisord to answer on its socket
 DOWN_WITHIN = 60.0  # seconds for all programs to finish or be cut, which `stopwaitsecs` (40 s) bounds
+_KEPT = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "LANG", "LC_ALL", "LC_CTYPE", "TZ")  # reaches services
 _STATES = {"RUNNING": "running", "STARTING": "running", "STOPPED": "stopped", "STOPPING": "stopped", "EXITED": "failed"}
 
 
@@ -121,6 +123,7 @@ class Supervisor:
         done = subprocess.run(
             [self._python, "-m", "supervisor.supervisord", "-c", str(self._conf)],
             stdin=subprocess.DEVNULL,
+            env={key: value for key, value in os.environ.items() if key in _KEPT},
             capture_output=True,
             text=True,
             check=False,

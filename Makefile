@@ -1,0 +1,82 @@
+# Everything a person or CI runs here. `make help` lists it.
+#   ENV=dev|local          which environment (inventory/<ENV>)
+#   ENGINE=llama           real small models behind the providers instead of simulated ones
+#   ENGINE_URL=… ENGINE_MODEL=…   your own OpenAI-compatible engine behind them
+#   ARGS="…"               further options for ansible-playbook, e.g. ARGS="-e run_tests=false"
+
+SHELL := /bin/sh
+BASE_PYTHON ?= python3
+PYTHON ?= .venv/bin/python
+ENV ?= dev
+ARGS ?=
+STAMP := .venv/.installed
+
+ENGINE_ARGS := $(if $(ENGINE_URL),-e engine_kind=external -e engine_url=$(ENGINE_URL) -e engine_model=$(ENGINE_MODEL),$(if $(ENGINE),-e engine_kind=$(ENGINE)))
+LAUNCH = $(PYTHON) playbooks/launch.py
+
+.DEFAULT_GOAL := help
+.PHONY: help tools env venv dev down clean check lint test test-fast test-cluster test-engines test-deploy smoke locks
+
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | awk -F'|' '{printf "  make %-14s %s\n", $$1, $$2}'
+
+tools:
+	@command -v git >/dev/null || { echo "git is missing: sudo apt-get install -y git"; exit 1; }
+	@command -v $(BASE_PYTHON) >/dev/null || { echo "$(BASE_PYTHON) is missing: sudo apt-get install -y python3 python3-venv"; exit 1; }
+	@$(BASE_PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "$(BASE_PYTHON) is older than 3.11: install a newer one and run make BASE_PYTHON=python3.12"; exit 1; }
+	@$(BASE_PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "$(BASE_PYTHON) has no venv module: sudo apt-get install -y python3-venv"; exit 1; }
+
+env venv: $(STAMP) ## make the environment .venv (only when pyproject.toml changed)
+
+$(STAMP): pyproject.toml | tools
+	@echo "environment: .venv (some minutes the first time)"
+	@test -x .venv/bin/python || $(BASE_PYTHON) -m venv .venv
+	.venv/bin/python -m pip install --quiet --disable-pip-version-check -e '.[deploy,test,check]'
+	@touch $@
+
+# another PYTHON than .venv's is the caller's own environment, which is not touched
+ifeq ($(PYTHON),.venv/bin/python)
+READY := $(STAMP)
+endif
+
+dev: $(READY) ## deploy the environment from HEAD and prove it
+	@$(LAUNCH) dev-runtime -i inventory/$(ENV) $(ENGINE_ARGS) $(ARGS)
+
+down: ## stop everything of the environment
+	@$(BASE_PYTHON) playbooks/down.py $(ENV)
+
+clean: ## stop everything of every environment and remove build/
+	@$(BASE_PYTHON) playbooks/down.py --all --purge
+
+smoke: $(READY) ## prove a running environment
+	@$(PYTHON) -m pytest smoke/ --target $(ENV)
+
+check: $(READY) ## format, lint, types, floors, playbooks
+	$(PYTHON) -m ruff format --check .
+	$(PYTHON) -m ruff check .
+	$(PYTHON) -m mypy
+	PYTHONPATH=runtime $(dir $(PYTHON))lint-imports
+	$(PYTHON) -m ansiblelint --offline -q playbooks
+
+test: $(READY) ## unit, contract, field and structure tests
+	$(PYTHON) -m pytest -n auto
+
+test-fast: $(READY) ## unit and contract tests (what a deploy runs)
+	$(PYTHON) -m pytest -n auto -q -p no:cacheprovider tests/unit $(wildcard tests/contract)
+
+test-cluster: $(READY) ## whole processes: three nodes, kills, bursts
+	$(PYTHON) -m pytest tests/cluster
+
+test-engines: $(READY) ## the same burst over real llama.cpp servers
+	$(PYTHON) -m pytest tests/engines
+
+test-deploy: $(READY) ## deploys into a temporary clone: twice, broken, repaired, removed
+	$(PYTHON) -m pytest tests/deploy
+
+# Versions and hashes of what is installed on hosts, one file per platform; no registry is named in them.
+LOCKS := linux-x86_64:x86_64-manylinux_2_28 linux-arm64:aarch64-manylinux_2_28 macos-arm64:aarch64-apple-darwin windows-amd64:x86_64-pc-windows-msvc
+locks: $(READY) ## compile runtime/locks/ anew
+	@for pair in $(LOCKS); do \
+	  $(PYTHON) -m uv pip compile -q pyproject.toml runtime/locks/installer.in --python-platform $${pair#*:} --python-version 3.11 \
+	    --generate-hashes --no-emit-index-url --no-emit-find-links --no-header -o runtime/locks/$${pair%%:*}.txt || exit 1; \
+	done

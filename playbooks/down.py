@@ -1,0 +1,48 @@
+"""`make down` and `make clean`: stop environments of this checkout, with or without the project's .venv.
+
+`down.py ENV` stops one, `down.py --all` every one that was deployed; `--purge` also removes build/.
+With a .venv it runs playbooks/uninstall.yml; without one it does the same by the release helper alone.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+SUFFIX = "-runtime"
+
+
+def main(arguments: list[str]) -> int:
+    """Stop, purge; the worst exit code."""
+    purge, everything = "--purge" in arguments, "--all" in arguments
+    names = _deployed() if everything else [one for one in arguments if not one.startswith("--")]
+    codes = [_stop(name, purge=purge) for name in names if name in _deployed()]
+    if any(codes):
+        return 1
+    if purge:
+        shutil.rmtree(ROOT / "build", ignore_errors=True)
+    print(f"stopped: {', '.join(names) or 'nothing was running'}{'; build/ removed' if purge else ''}")  # noqa: T201
+    return 0
+
+
+def _deployed() -> list[str]:
+    return sorted(folder.name[: -len(SUFFIX)] for folder in (ROOT / "build").glob(f"*{SUFFIX}"))
+
+
+def _stop(name: str, *, purge: bool) -> int:
+    python = ROOT / ".venv" / "bin" / "python"
+    inventory = ROOT / "inventory" / name
+    if python.exists() and inventory.is_dir():
+        command = [str(python), str(ROOT / "playbooks" / "launch.py"), "uninstall", "-i", str(inventory)]
+        command += ["-e", f"purge={str(purge).lower()}"]
+        return subprocess.run(command, check=False).returncode  # noqa: S603 - our own launcher
+    home = ROOT / "build" / f"{name}{SUFFIX}"
+    helper = [sys.executable, "-m", "iop_release", "down", "--home", str(home)]
+    return subprocess.run(helper, cwd=ROOT / "runtime", check=False).returncode  # noqa: S603 - our own helper
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,45 @@
+"""`python -m iop.commands.inventory TARGET`: an environment as JSON, for Ansible's derived variables.
+
+Not one of the four public commands: playbooks call it so that they and everyone else read the inventory the same way.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from iop.config.inventory import Inventory, InventoryError, load_inventory
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the environment; 1 when its inventory cannot be used."""
+    parser = argparse.ArgumentParser(prog="iop.commands.inventory", description="An environment as JSON.")
+    parser.add_argument("target", help="dev, local, …: a folder below inventory/")
+    parser.add_argument("--root", type=Path, default=None, help="the checkout (default: around the working directory)")
+    options = parser.parse_args(arguments)
+    try:
+        found = load_inventory(options.target, options.root)
+    except InventoryError as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(json.dumps(derived(found), indent=2))
+    return 0
+
+
+def derived(inventory: Inventory) -> dict[str, Any]:
+    """The inventory with everything that is computed from it."""
+    data = inventory.model_dump(mode="json")
+    for name in ("openai_url", "admin_url", "control_url", "nodes_addr", "capacity", "banner"):
+        data[name] = getattr(inventory, name)
+    data["home"] = str(inventory.home)
+    for host, plain in zip(inventory.hosts, data["hosts"], strict=True):
+        plain["root"] = str(inventory.host_root(host.name))
+        for provider, fields in zip(host.providers, plain["providers"], strict=True):
+            fields["endpoint"] = provider.endpoint
+    return data
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,67 @@
+"""Where in the inventory's files a value stands, for messages: Ansible's own listing has no positions."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import yaml
+
+#: names of the model that are spelt otherwise in the files
+_SPELT = {
+    "alias": "node_alias",
+    "platform": "node_platform",
+    "arch": "node_arch",
+    "kind": "deploy_kind",
+    "env": "deploy_env",
+}
+
+
+def locate(folder: Path, loc: Sequence[int | str]) -> str:
+    """`file:line:column` of the value at a pydantic location, as near as it can be found; else the folder."""
+    keys = list(loc)
+    files = sorted((folder / "group_vars").rglob("*.yml"))
+    if keys[:1] == ["hosts"] and len(keys) > 2:
+        files = sorted((folder / "host_vars").rglob("*.yml"))
+        names = sorted({file.parent.name for file in files})
+        order = _hosts_in_order(folder, names)
+        number = keys[1]
+        if isinstance(number, int) and number < len(order):
+            files = [file for file in files if file.parent.name == order[number]]
+        keys = keys[2:]
+    for file in files:
+        mark = _mark(file, keys)
+        if mark is not None:
+            return f"{file}:{mark.line + 1}:{mark.column + 1}"
+    return str(folder)
+
+
+def _hosts_in_order(folder: Path, fallback: list[str]) -> list[str]:
+    try:
+        tree = yaml.safe_load((folder / "hosts.yml").read_text(encoding="utf-8"))
+        return list(tree["all"]["children"]["nodes"]["hosts"])
+    except (OSError, yaml.YAMLError, KeyError, TypeError):
+        return fallback
+
+
+def _mark(file: Path, keys: Sequence[int | str]) -> yaml.Mark | None:
+    """The position of the deepest part of the path that this file has, None when it lacks the first key."""
+    try:
+        node = yaml.compose(file.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+    except (OSError, yaml.YAMLError):
+        return None
+    found: yaml.Mark | None = None
+    for key in keys:
+        name = _SPELT.get(str(key), str(key)) if found is None else str(key)
+        node = _child(node, name)
+        if node is None:
+            break
+        found = node.start_mark
+    return found
+
+
+def _child(node: yaml.Node | None, name: str) -> yaml.Node | None:
+    if isinstance(node, yaml.MappingNode):
+        return next((value for key, value in node.value if key.value == name), None)
+    if isinstance(node, yaml.SequenceNode) and name.isdecimal() and int(name) < len(node.value):
+        found: yaml.Node = node.value[int(name)]
+        return found
+    return None
