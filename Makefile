@@ -12,6 +12,8 @@ ARGS ?=
 STAMP := .venv/.installed
 
 ENGINE_ARGS := $(if $(ENGINE_URL),-e engine_kind=external -e engine_url=$(ENGINE_URL) -e engine_model=$(ENGINE_MODEL),$(if $(ENGINE),-e engine_kind=$(ENGINE)))
+# stopping works without an environment too
+ANY_PYTHON = $(if $(wildcard $(PYTHON)),$(PYTHON),$(BASE_PYTHON))
 LAUNCH = $(PYTHON) playbooks/launch.py
 
 .DEFAULT_GOAL := help
@@ -43,10 +45,10 @@ dev: $(READY) ## deploy the environment from HEAD and prove it
 	@$(LAUNCH) dev-runtime -i inventory/$(ENV) $(ENGINE_ARGS) $(ARGS)
 
 down: ## stop everything of the environment
-	@$(BASE_PYTHON) playbooks/down.py $(ENV)
+	@$(ANY_PYTHON) playbooks/down.py $(ENV)
 
 clean: ## stop everything of every environment and remove build/
-	@$(BASE_PYTHON) playbooks/down.py --all --purge
+	@$(ANY_PYTHON) playbooks/down.py --all --purge
 
 smoke: $(READY) ## prove a running environment
 	@$(PYTHON) -m pytest smoke/ --target $(ENV)

@@ -1,11 +1,12 @@
-"""`make down` and `make clean`: stop environments of this checkout, with or without the project's .venv.
+"""`make down` and `make clean`: stop environments of this checkout, with or without Ansible.
 
 `down.py ENV` stops one, `down.py --all` every one that was deployed; `--purge` also removes build/.
-With a .venv it runs playbooks/uninstall.yml; without one it does the same by the release helper alone.
+With Ansible at hand it runs playbooks/uninstall.yml; else it does the same by the release helper alone.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import shutil
 import subprocess
 import sys
@@ -33,10 +34,9 @@ def _deployed() -> list[str]:
 
 
 def _stop(name: str, *, purge: bool) -> int:
-    python = ROOT / ".venv" / "bin" / "python"
     inventory = ROOT / "inventory" / name
-    if python.exists() and inventory.is_dir():
-        command = [str(python), str(ROOT / "playbooks" / "launch.py"), "uninstall", "-i", str(inventory)]
+    if importlib.util.find_spec("ansible") is not None and inventory.is_dir():
+        command = [sys.executable, str(ROOT / "playbooks" / "launch.py"), "uninstall", "-i", str(inventory)]
         command += ["-e", f"purge={str(purge).lower()}"]
         return subprocess.run(command, check=False).returncode  # noqa: S603 - our own launcher
     home = ROOT / "build" / f"{name}{SUFFIX}"
