@@ -1,4 +1,4 @@
-"""Start a playbook as make, fab and the tests do: `python playbooks/launch.py dev-runtime [options of ansible-playbook]`.
+"""Start a playbook as make, fab and the tests do: `python playbooks/launch.py dev-runtime [OPTIONS]`.
 
 Ansible refuses some surroundings in words that help nobody; this sets them right and says what it did.
 """
@@ -11,6 +11,7 @@ import stat
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 ROOT = Path(__file__).resolve().parent.parent
 LOCALES = ("C.UTF-8", "en_US.UTF-8")  # the second for systems that lack the first
@@ -32,11 +33,10 @@ def remarks(root: Path, get_blocking: Callable[[int], bool] = os.get_blocking) -
     return found
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str]) -> NoReturn:
     """Replace this process by ansible-playbook."""
     if not arguments or arguments[0].startswith("-"):
-        print("usage: python playbooks/launch.py PLAYBOOK [options of ansible-playbook]", file=sys.stderr)  # noqa: T201
-        return 2
+        sys.exit("usage: python playbooks/launch.py PLAYBOOK [options of ansible-playbook]")
     for remark in remarks(ROOT):
         print(f"note: {remark}", file=sys.stderr)  # noqa: T201
     for number in (1, 2):
@@ -60,4 +60,4 @@ def _utf8() -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main(sys.argv[1:])
