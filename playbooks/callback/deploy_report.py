@@ -91,6 +91,12 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
     def v2_playbook_on_stats(self, stats: Any) -> None:  # noqa: ANN401
         """The end, good or bad: write the report. A check run leaves nothing behind."""
         self._pulse.stop()
+        self._write_report(stats)
+        told = getattr(stats, "custom", {}).get("_run", {}).get("next_steps")
+        if told:
+            self._display.display(f"\n{told}")
+
+    def _write_report(self, stats: Any) -> None:  # noqa: ANN401
         if self._folder is None or self._check or self._playbook == "uninstall":
             return
         summary = {host: stats.summarize(host) for host in sorted(stats.processed)}
