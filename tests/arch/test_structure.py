@@ -68,10 +68,15 @@ def _node_faults(node: ast.AST, rel: str) -> Iterator[str]:
         yield f"{node.lineno}: async on a pure floor"
     if isinstance(node, ast.ExceptHandler) and rel not in BROAD_EXCEPT_ALLOWED and _is_broad(node):
         yield f"{node.lineno}: broad except that does not re-raise"
-    if isinstance(node, ast.Attribute) and node.attr in {"create_task", "ensure_future"} and rel not in TASK_ALLOWED:
+    if isinstance(node, ast.Attribute) and _starts_a_task(node) and rel not in TASK_ALLOWED:
         yield f"{node.lineno}: a task outside of TaskSet"
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         yield from _function_faults(node)
+
+
+def _starts_a_task(node: ast.Attribute) -> bool:
+    in_a_group = isinstance(node.value, ast.Name) and node.value.id == "group"  # asyncio.TaskGroup() as group
+    return node.attr in {"create_task", "ensure_future"} and not in_a_group
 
 
 def _is_broad(node: ast.ExceptHandler) -> bool:

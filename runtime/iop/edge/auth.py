@@ -2,13 +2,13 @@
 
 import hashlib
 import hmac
-import ipaddress
 from collections.abc import Sequence
 
 from aiohttp import web
 
 from iop.config.models import ApiKey
 from iop.domain.errors import BadRequest, Unauthorized
+from iop.edge.registry import is_loopback
 
 
 def bearer_token(request: web.Request) -> str | None:
@@ -32,7 +32,7 @@ def authorize(request: web.Request, keys: Sequence[ApiKey]) -> ApiKey | None:
     """
     token = bearer_token(request)
     if not keys:
-        if _is_loopback(request.remote):
+        if is_loopback(request.remote or ""):
             return None
         raise Unauthorized("This server has no API keys configured and therefore serves loopback clients only.")
     digest = hashlib.sha256((token or "").encode("utf-8", "surrogatepass")).hexdigest()
@@ -43,12 +43,3 @@ def authorize(request: web.Request, keys: Sequence[ApiKey]) -> ApiKey | None:
     if token is None or found is None:
         raise Unauthorized("Incorrect API key provided. Send 'Authorization: Bearer <key>'.")
     return found
-
-
-def _is_loopback(remote: str | None) -> bool:
-    try:
-        address = ipaddress.ip_address(remote or "")
-    except ValueError:
-        return False
-    mapped = getattr(address, "ipv4_mapped", None)
-    return bool((mapped or address).is_loopback)

@@ -7,7 +7,8 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
 from iop.domain.errors import QueueFull
-from iop.edge.middleware import HostRule, error_middleware, host_middleware, host_name, request_id
+from iop.edge.middleware import error_middleware, host_middleware, request_id
+from iop.transport.hosts import HostRule
 
 
 async def _hello(request: web.Request) -> web.Response:
@@ -80,30 +81,6 @@ async def test_unknown_path_and_method_are_json(client: Client) -> None:
     assert (await missing.json())["error"]["code"] == "not_found"
     assert (await wrong.json())["error"]["code"] == "method_not_allowed"
     assert "GET" in wrong.headers["Allow"]
-
-
-@pytest.mark.parametrize(
-    ("host", "allowed"),
-    [
-        ("localhost", True), ("LOCALHOST:1234", True), ("127.0.0.1", True), ("127.9.9.9:1", True), ("[::1]:80", True),
-        ("box.local", True), ("box.local.", True), ("evil.example", False), ("127.0.0.1.evil.example", False),
-        ("", False), ("user@localhost", False), ("localhost/x", False), ("10.0.0.7", False),
-    ],
-)  # fmt: skip
-def test_host_rule(host: str, allowed: bool) -> None:
-    """Loopback names and configured names pass, whatever the port; others do not."""
-    assert HostRule(["Box.Local"]).allows(host) is allowed
-
-
-def test_the_address_a_connection_came_in_on_counts() -> None:
-    """A literal local address is a listen address."""
-    assert HostRule().allows("192.0.2.7:18083", "192.0.2.7")
-
-
-def test_host_name_of_odd_values() -> None:
-    """Malformed values have no name."""
-    assert host_name("a:b:c") is None
-    assert host_name("[::1]:8") == "::1"
 
 
 @pytest.mark.parametrize("headers", [{"Host": "evil.example"}, {"Origin": "https://evil.example"}, {"Origin": "null"}])

@@ -1,0 +1,62 @@
+"""`edge`: the process clients talk to, and the commands that check and refresh its config."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from iop.commands import common, config_check, config_refresh
+from iop.commands.config_check import EXIT_FINDINGS, EXIT_USAGE
+from iop.config.load import UnreadableFile, load_edge
+from iop.wiring.edge import EdgeService
+from iop.wiring.serve import serve
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; return the exit code of the interface (0 done, 1 refused, 2 usage, 3, 4, 5)."""
+    args = _parser().parse_args(argv)
+    run = args.run
+    code: int = run(args)
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="edge",
+        description="One OpenAI-compatible address over your nodes, with honest capacity.",
+    )
+    common.add_version_option(parser)
+    parser.add_argument("--config", type=Path, metavar="FILE", help="edge.yaml")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    serve_parser = commands.add_parser("serve", help="serve the OpenAI API, the node link and the admin API")
+    common.add_serve_options(serve_parser)
+    serve_parser.set_defaults(run=_serve)
+    config_parser = commands.add_parser("config", help="check the config, or refresh the running Edge with it")
+    config_commands = config_parser.add_subparsers(required=True, metavar="COMMAND")
+    config_check.add_parsers(config_commands)
+    config_refresh.add_parsers(config_commands)
+    return parser
+
+
+def _serve(args: argparse.Namespace) -> int:
+    if args.config is None:
+        sys.stderr.write("edge serve: --config FILE is missing (edge --config FILE serve)\n")
+        return EXIT_USAGE
+    try:
+        loaded = load_edge(args.config)
+    except UnreadableFile as error:
+        sys.stderr.write(f"edge serve: {error}\n")
+        return EXIT_USAGE
+    for finding in loaded.findings:
+        sys.stderr.write(f"{finding}\n")
+    if not loaded.ok:
+        sys.stderr.write(f"refused: {args.config} has errors; nothing was started\n")
+        return EXIT_FINDINGS
+    release_id = common.release_id()
+    return serve(
+        lambda: EdgeService(loaded, release_id=release_id), log_level=args.log_level, log_format=args.log_format
+    )
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

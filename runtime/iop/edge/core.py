@@ -1,0 +1,238 @@
+"""The Edge as one object: the config in force, the door, the links, both routes, and what the two ports ask of them."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from iop.config.load import Loaded
+from iop.config.models import EdgeConfig
+from iop.config.pool import pool_spec
+from iop.domain.effects import Lease, Outcome
+from iop.domain.snapshots import NodeState
+from iop.domain.specs import PoolSpec
+from iop.edge.admin_routes import DrainAsk, unknown_node
+from iop.edge.direct import Direct, DirectEvent
+from iop.edge.directory import Directory, find_node
+from iop.edge.door import Door
+from iop.edge.feed import Feed
+from iop.edge.links import Links
+from iop.edge.pool import Pool
+from iop.edge.refresh import RefreshAsk, Refresher, RefreshPorts, RefreshReply
+from iop.edge.status import (
+    EdgeFacts,
+    LinkFacts,
+    StatusFacts,
+    build_status,
+)
+from iop.link.messages import End, Hello, ProviderHealth, Ready
+
+#: seconds that nodes get to answer a cut before the links are closed over them
+CUT_WITHIN = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who this process is. `instance_id` is new for each start."""
+
+    version: str
+    release_id: str
+    instance_id: str
+
+
+class EdgeCore:
+    """Everything of the Edge but its sockets. Built inside the running loop; `token` guards state changes."""
+
+    def __init__(self, loaded: Loaded[EdgeConfig], config: EdgeConfig, identity: Identity, token: str) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.started_at = time.time()
+        self.identity = identity
+        self.token: str | None = token
+        self.shutting_down = False
+        self.feed = Feed(time.time)
+        self.door = Door(loop=self.loop, publish=self.feed.publish)
+        directory = Directory(lambda: (self.config, self.refresher.generation))
+        self.links = Links(directory=directory, events=self, dead_after=config.link.dead_after)
+        ports = RefreshPorts(self._apply_pool, self._is_connected, self.links.push_config, self.links.acknowledged)
+        self.refresher = Refresher(loaded, ports, time.time)
+        self.pool = Pool(self.door, self.links, lambda: self.config)
+        self.direct = Direct(self.links, lambda: self.config, self.node_state, self._publish_direct)
+        self._adopted: dict[tuple[str, int], Lease] = {}
+        self._adopted_direct: set[tuple[str, int]] = set()
+        self._epochs: dict[str, int] = {}
+        self._lost_at: dict[str, float] = {}
+        self.door.configure(pool_spec(config))
+
+    @property
+    def config(self) -> EdgeConfig:
+        """The config in force."""
+        return self.refresher.config
+
+    # what the links report
+
+    def node_connected(self, node_id: str, epoch: int, hello: Hello) -> None:
+        """A hello was accepted; the node takes work only once it is ready."""
+
+    def node_ready(self, node_id: str, ready: Ready) -> None:  # noqa: ARG002 (status reads it from the link)
+        """The node has its config in force. The first time in an epoch it joins the pool, with what it still runs."""
+        link = self.links.node(node_id)
+        if link is None or self._epochs.get(node_id) == link.epoch:
+            return
+        self._epochs[node_id] = link.epoch
+        running = link.hello.running
+        pool_work = [(work.provider_id, work.request_id) for work in running if work.provider_id is not None]
+        leases = self.door.node_connected(node_id, link.epoch, pool_work)
+        for work in running:
+            if work.provider_id is None:
+                self._adopted_direct.add((node_id, work.run))
+                self.direct.adopted(node_id)
+            elif (lease := leases.get(work.request_id)) is not None:
+                self._adopted[node_id, work.run] = lease
+
+    def node_lost(self, node_id: str, epoch: int, reason: str) -> None:  # noqa: ARG002 (the links log it)
+        """The link is gone; each run's owner settles it right after, adopted work ends as failed."""
+        self._lost_at[node_id] = time.time()
+        self._adopted = {key: lease for key, lease in self._adopted.items() if key[0] != node_id}
+        for key in [key for key in self._adopted_direct if key[0] == node_id]:
+            self._adopted_direct.discard(key)
+            self.direct.adopted_ended(node_id, Outcome.FAILED)
+        self.door.node_lost(node_id, epoch)
+
+    def provider_health(self, node_id: str, health: ProviderHealth) -> None:
+        """A probe's result; a node may speak of its own providers only."""
+        node = find_node(self.config, node_id)
+        if node is not None and any(provider.id == health.provider_id for provider in node.providers):
+            self.door.provider_health(health.provider_id, up=health.up, reason=health.reason)
+
+    def run_ended_adopted(self, node_id: str, run: int, end: End) -> None:  # noqa: ARG002 (it has no client)
+        """Work from before this link has ended on the node: it has no client, so it counts as cancelled."""
+        if (lease := self._adopted.pop((node_id, run), None)) is not None:
+            self.door.end(lease, Outcome.CANCELLED, "adopted")
+        elif (node_id, run) in self._adopted_direct:
+            self._adopted_direct.discard((node_id, run))
+            self.direct.adopted_ended(node_id, Outcome.CANCELLED)
+
+    # what the admin port asks
+
+    def drain(self, node_id: str, ask: DrainAsk) -> None:
+        """Start or renew a drain lease. Raises NotFound for an unknown node."""
+        if find_node(self.config, node_id) is None:
+            raise unknown_node(node_id)
+        reason = " ".join(part for part in (ask.reason, f"(by {ask.by})" if ask.by else None) if part) or None
+        self.door.drain(node_id, ask.lease_s, reason)
+
+    def undrain(self, node_id: str) -> None:
+        """End the drain lease. Raises NotFound for an unknown node."""
+        if find_node(self.config, node_id) is None:
+            raise unknown_node(node_id)
+        self.door.undrain(node_id)
+
+    def node_state(self, node_id: str) -> NodeState | None:
+        """Return the node's state as admission sees it, None for a node it does not know."""
+        return next((node.state for node in self.door.snapshot().nodes if node.id == node_id), None)
+
+    def status(self) -> dict[str, Any]:
+        """Return the status JSON."""
+        identity = self.identity
+        return build_status(
+            StatusFacts(
+                edge=EdgeFacts(
+                    id=self.config.edge.id,
+                    version=identity.version,
+                    release_id=identity.release_id,
+                    instance_id=identity.instance_id,
+                    started_at=self.started_at,
+                    counting_since=self.started_at,
+                ),
+                config=self.config,
+                config_facts=self.refresher.facts,
+                pool=self.door.snapshot(),
+                observed_at=time.time(),
+                links={node.id: self._link_facts(node.id) for node in self.config.nodes},
+                direct={node.id: self.direct.counters(node.id) for node in self.config.nodes},
+                turned_away=self.links.turned_away(),
+                retired=self.refresher.retired,
+                last_seq=self.feed.last_seq,
+            )
+        )
+
+    # what a refresh changes
+
+    async def refresh(self, ask: RefreshAsk) -> RefreshReply:
+        """Plan or apply a candidate config."""
+        return await self.refresher.refresh(ask)
+
+    def _apply_pool(self, pool: PoolSpec) -> None:
+        """Admission takes the candidate over; what was removed gets the running config's drain_timeout to finish."""
+        kept = {provider.id for provider in pool.providers}
+        removed = [p.id for node in self.config.nodes for p in node.providers if p.id not in kept]
+        nodes = [node.id for node in self.config.nodes]
+        self.door.configure(pool)
+        self.loop.call_later(self.config.drain_timeout, self._cut_removed, removed, nodes)
+
+    def _is_connected(self, node_id: str) -> bool:
+        return self.links.node(node_id) is not None
+
+    def _cut_removed(self, provider_ids: Sequence[str], node_ids: Sequence[str]) -> None:
+        """The drain_timeout is over: work of removed providers is cut, removed nodes are turned away.
+
+        What came back meanwhile is left alone.
+        """
+        declared = {provider.id for node in self.config.nodes for provider in node.providers}
+        for provider_id in provider_ids:
+            if provider_id not in declared:
+                self.pool.cut_provider(provider_id, "removed")
+        self.links.push_config([node_id for node_id in node_ids if find_node(self.config, node_id) is None])
+
+    # the end
+
+    async def finish(self) -> None:
+        """Take nothing new; let what runs and waits end, at most for drain_timeout; then cut it."""
+        self.shutting_down = True
+        self.door.shut_down()
+        try:
+            async with asyncio.timeout(self.config.drain_timeout):
+                await self.door.idle()
+                await self.direct.idle()
+        except TimeoutError:
+            self.cut()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(CUT_WITHIN):
+                    await self.door.idle()
+                    await self.direct.idle()
+
+    def cut(self) -> None:
+        """End every wait and stop all work now; each client is told."""
+        self.door.expire_all()
+        self.pool.cut_all("shutting_down")
+        self.direct.cut_all("shutting_down")
+
+    async def close(self) -> None:
+        """Close the links and end the readers of events."""
+        self.feed.close()
+        await self.links.close(going_away=True)
+        self.door.close()
+
+    def _link_facts(self, node_id: str) -> LinkFacts:
+        link = self.links.node(node_id)
+        if link is None:
+            return LinkFacts(since=self._lost_at.get(node_id))
+        return LinkFacts(
+            since=link.since,
+            version=link.hello.version,
+            release_id=link.hello.release_id,
+            instance_id=link.hello.instance_id,
+            adapters=link.ready.adapters if link.ready is not None else (),
+        )
+
+    def _publish_direct(self, event: DirectEvent) -> None:
+        self.feed.publish_direct(
+            "direct_started" if event.outcome is None else "direct_ended",
+            request_id=event.request_id,
+            model=event.model,
+            node_id=event.node_id,
+            outcome=event.outcome,
+            reason=event.reason,
+        )

@@ -1,0 +1,189 @@
+"""The direct route: straight to one node's adapter. No queue, no slot, no provider accounting; counted per node."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from iop.config.models import DirectRoute, EdgeConfig
+from iop.domain.effects import Outcome
+from iop.domain.errors import IopError, Unavailable
+from iop.domain.snapshots import NodeState
+from iop.edge import failures
+from iop.edge.links import LinkRun, Links, NodeOffline, RunSpec
+from iop.edge.middleware import request_id
+from iop.edge.pool import Call
+from iop.edge.relay import Relay
+from iop.link.messages import End
+from iop.openai.headers import request_headers
+
+
+@dataclass(frozen=True, slots=True)
+class DirectCounters:
+    """Direct work of one node: under way now, and ended since the Edge started."""
+
+    in_flight: int = 0
+    completed: int = 0
+    failed: int = 0
+    cancelled: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DirectEvent:
+    """A direct run started (outcome None) or ended."""
+
+    request_id: str
+    model: str
+    node_id: str
+    outcome: Outcome | None = None
+    reason: str | None = None
+
+
+class _Run:
+    def __init__(self) -> None:
+        self.run: LinkRun | None = None
+        self.ended = False
+        self.left = False
+        self.cut: str | None = None
+
+    def leave(self) -> None:
+        if not self.ended and not self.left:
+            self.left = True
+            if self.run is not None:
+                self.run.cancel("client")
+
+    def outcome(self, end: End) -> Outcome:
+        if self.left:
+            return Outcome.CANCELLED
+        if self.cut is not None or end.outcome == "cancelled":
+            return Outcome.FAILED
+        return Outcome(end.outcome)
+
+
+class Direct:
+    """Runs direct requests. `state` tells a node's state; `publish` gets started and ended events."""
+
+    def __init__(
+        self,
+        links: Links,
+        current: Callable[[], EdgeConfig],
+        state: Callable[[str], NodeState | None],
+        publish: Callable[[DirectEvent], None],
+    ) -> None:
+        self._links = links
+        self._current = current
+        self._state = state
+        self._publish = publish
+        self._counters: dict[str, dict[str, int]] = {}
+        self._runs: set[_Run] = set()
+        self._changed: asyncio.Event | None = None
+
+    def counters(self, node_id: str) -> DirectCounters:
+        """Return the node's direct counters."""
+        return DirectCounters(**self._counters.get(node_id, {}))
+
+    async def idle(self) -> None:
+        """Wait until no direct run of ours is under way."""
+        while self._runs:
+            self._changed = self._changed or asyncio.Event()
+            self._changed.clear()
+            await self._changed.wait()
+
+    def adopted(self, node_id: str) -> None:
+        """A node came with direct work of an earlier link still running."""
+        self._count(node_id, "in_flight", 1)
+
+    def adopted_ended(self, node_id: str, outcome: Outcome) -> None:
+        """Adopted direct work has ended."""
+        self._count(node_id, "in_flight", -1)
+        self._count(node_id, outcome.value, 1)
+
+    def cut_all(self, reason: str) -> None:
+        """Stop all direct work (drain deadline)."""
+        for run in tuple(self._runs):
+            run.cut = reason
+            if run.run is not None:
+                run.run.cancel("limit")
+
+    async def answer(self, call: Call, route: DirectRoute) -> web.StreamResponse:
+        """Run and relay. Raises Unavailable when the node is draining or offline, or the agent's failure."""
+        self._refuse_if_away(route.node)
+        work = _Run()
+        spec = RunSpec(
+            request_id=request_id(call.http),
+            adapter=route.adapter,
+            operation=call.operation,
+            stream=call.parsed.stream,
+            target=route.target,
+            provider_id=None,
+            model_group_key=call.parsed.model,
+            provider_pool=False,
+            headers=request_headers(call.http.headers.items()),
+            timeout=self._current().engine.answer_timeout,
+            body=call.parsed.body,
+        )
+        event = DirectEvent(spec.request_id, call.parsed.model, route.node)
+        try:
+            run = self._links.start(route.node, spec, lambda end: self._ended(work, event, end))
+        except NodeOffline:
+            raise _offline(route.node) from None
+        work.run = run
+        self._started(work, event)
+        try:
+            return await self._relay(call, work, run)
+        finally:
+            work.leave()
+
+    async def _relay(self, call: Call, work: _Run, run: LinkRun) -> web.StreamResponse:
+        who = f"Node {run.node_id}"
+
+        def to_error(end: End) -> IopError:
+            return failures.to_error(
+                End(run=end.run, outcome=end.outcome, failure=work.cut or end.failure, detail=end.detail), who
+            )
+
+        first = await run.head()
+        if isinstance(first, End):
+            raise to_error(first)
+        relay = Relay(
+            request=call.http,
+            operation=call.operation,
+            model=call.parsed.model,
+            own_headers={"x-iop-node": run.node_id},
+            write_timeout=self._current().stream.write_timeout,
+            to_error=to_error,
+        )
+        return await relay.answer(run, first)
+
+    def _started(self, work: _Run, event: DirectEvent) -> None:
+        self._runs.add(work)
+        self._count(event.node_id, "in_flight", 1)
+        self._publish(event)
+
+    def _ended(self, work: _Run, event: DirectEvent, end: End) -> None:
+        work.ended = True
+        self._runs.discard(work)
+        if self._changed is not None:
+            self._changed.set()
+        outcome = work.outcome(end)
+        self._count(event.node_id, "in_flight", -1)
+        self._count(event.node_id, outcome.value, 1)
+        self._publish(DirectEvent(event.request_id, event.model, event.node_id, outcome, end.failure))
+
+    def _count(self, node_id: str, name: str, step: int) -> None:
+        counters = self._counters.setdefault(node_id, {})
+        counters[name] = counters.get(name, 0) + step
+
+    def _refuse_if_away(self, node_id: str) -> None:
+        state = self._state(node_id)
+        if state is NodeState.DRAINING:
+            raise Unavailable(
+                f"Node {node_id} is draining and takes no new requests.", code="node_draining", retry_after=5
+            )
+        if state is not NodeState.CONNECTED:
+            raise _offline(node_id)
+
+
+def _offline(node_id: str) -> Unavailable:
+    return Unavailable(f"Node {node_id} is not connected.", code="node_offline", retry_after=5)

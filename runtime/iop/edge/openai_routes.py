@@ -1,0 +1,135 @@
+"""The OpenAI port: models, chat, responses, health. Handlers parse, ask and answer; they decide nothing."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+from aiohttp import web
+
+from iop.config.models import ApiKey, EdgeConfig, Model
+from iop.domain.errors import MethodNotAllowed, NotFound, Unavailable, UpgradeNotSupported
+from iop.edge.auth import authorize
+from iop.edge.body import expect_handler, read_body
+from iop.edge.direct import Direct
+from iop.edge.door import Ask
+from iop.edge.middleware import error_middleware, host_middleware, request_id
+from iop.edge.pool import Call, Pool
+from iop.openai import models as model_objects
+from iop.openai import paths
+from iop.openai.paths import Operation
+from iop.openai.request import read_request
+from iop.transport.hosts import HostRule
+
+
+class OpenAIContext(Protocol):
+    """What the OpenAI port needs of the Edge."""
+
+    pool: Pool
+    direct: Direct
+    started_at: float
+
+    @property
+    def shutting_down(self) -> bool:
+        """True from SIGTERM on."""
+
+    @property
+    def config(self) -> EdgeConfig:
+        """The config in force."""
+
+
+class OpenAIRoutes:
+    """The handlers of the OpenAI port, and the admin's check of one provider, which runs the same way."""
+
+    def __init__(self, context: OpenAIContext) -> None:
+        self._context = context
+
+    def app(self, hosts: HostRule) -> web.Application:
+        """Build the port's application: one catch-all, because clients spell paths in several ways."""
+        app = web.Application(middlewares=[error_middleware, host_middleware(hosts)])
+        app.router.add_route("*", "/{tail:.*}", self._dispatch, expect_handler=expect_handler)
+        return app
+
+    async def check_provider(self, request: web.Request, provider_id: str, operation: Operation) -> web.StreamResponse:
+        """Run one request on one provider, drain ignored: same slots, counters and relay as any pool request."""
+        config = self._context.config
+        if not any(p.id == provider_id for node in config.nodes for p in node.providers):
+            raise NotFound(f"There is no provider {provider_id!r}.", code="not_found")
+        call = await self._read_call(request, operation, config)
+        model = _find_model(config, call.parsed.model, None)
+        if provider_id not in model.providers:
+            raise NotFound(f"Provider {provider_id!r} does not serve the model {model.id!r}.", param="model")
+        ask = Ask(request_id(request), model.id, provider_id=provider_id)
+        return await self._context.pool.answer(call, ask)
+
+    async def _dispatch(self, request: web.Request) -> web.StreamResponse:
+        path = paths.clean_path(request.path)
+        if request.headers.get("Upgrade") and "upgrade" in request.headers.get("Connection", "").lower():
+            raise UpgradeNotSupported("This server speaks plain HTTP here; send a POST.")
+        methods = paths.methods(path)
+        if not methods:
+            raise paths.not_found(request.path)
+        if request.method not in methods:
+            allowed = ", ".join(methods)
+            shown = request.path[:200]
+            raise MethodNotAllowed(f"{request.method} is not allowed for {shown}; allowed: {allowed}.", allow=allowed)
+        if path in paths.OPERATIONS:
+            return await self._run(request, paths.OPERATIONS[path])
+        if path == paths.MODELS:
+            return self._models(request)
+        if (model_id := paths.model_id(path)) is not None:
+            return self._model(request, model_id)
+        return self._health(path)
+
+    async def _run(self, request: web.Request, operation: Operation) -> web.StreamResponse:
+        config = self._context.config
+        key = authorize(request, config.auth.api_keys)
+        call = await self._read_call(request, operation, config)
+        model = _find_model(self._context.config, call.parsed.model, key)
+        if model.direct is not None:
+            if self._context.shutting_down:
+                raise Unavailable("The server is shutting down.", code="shutting_down", retry_after=2)
+            return await self._context.direct.answer(call, model.direct)
+        ask = Ask(
+            request_id(request),
+            model.id,
+            key=key.name if key is not None else None,
+            key_max_waiting=key.max_waiting if key is not None else None,
+        )
+        return await self._context.pool.answer(call, ask)
+
+    async def _read_call(self, request: web.Request, operation: Operation, config: EdgeConfig) -> Call:
+        body = await read_body(request, config.http.max_body)
+        return Call(http=request, operation=operation, parsed=read_request(body))
+
+    def _models(self, request: web.Request) -> web.Response:
+        key = authorize(request, self._context.config.auth.api_keys)
+        ids = [model.id for model in _visible(self._context.config.models, key)]
+        for_codex = "client_version" in request.query
+        return _json(model_objects.model_list(ids, int(self._context.started_at), for_codex=for_codex))
+
+    def _model(self, request: web.Request, model_id: str) -> web.Response:
+        config = self._context.config
+        key = authorize(request, config.auth.api_keys)
+        return _json(model_objects.model_object(_find_model(config, model_id, key).id, int(self._context.started_at)))
+
+    def _health(self, path: str) -> web.Response:
+        if path == "/readyz" and self._context.shutting_down:
+            raise Unavailable("The server is shutting down.", code="shutting_down", retry_after=2)
+        return _json({"status": "ready" if path == "/readyz" else "ok"})
+
+
+def _json(body: object) -> web.Response:
+    return web.Response(body=msgspec.json.encode(body), content_type="application/json")
+
+
+def _visible(models: Sequence[Model], key: ApiKey | None) -> list[Model]:
+    if key is None or key.models is None:
+        return list(models)
+    return [model for model in models if model.id in key.models]
+
+
+def _find_model(config: EdgeConfig, model_id: str, key: ApiKey | None) -> Model:
+    for model in _visible(config.models, key):
+        if model.id == model_id:
+            return model
+    raise NotFound(f"The model {model_id[:200]!r} does not exist or is not available to this key.", param="model")

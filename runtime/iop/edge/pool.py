@@ -1,0 +1,183 @@
+"""The provider pool route: ask the door, hand the request over, give the slot back when the work has really ended."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from iop.adapters.contract import RETURNABLE
+from iop.config.models import EdgeConfig
+from iop.config.resources import Provider
+from iop.domain.effects import Lease, Outcome
+from iop.domain.errors import IopError
+from iop.edge import failures
+from iop.edge.door import Ask, Door, Ticket
+from iop.edge.links import LinkRun, Links, NodeOffline, RunSpec
+from iop.edge.relay import Relay
+from iop.link.messages import End
+from iop.openai.headers import request_headers
+from iop.openai.paths import Operation
+from iop.openai.request import OpenAIRequest, engine_body
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One parsed API call. `operation` is `chat.completions` or `responses`."""
+
+    http: web.Request
+    operation: Operation
+    parsed: OpenAIRequest
+
+
+class Work:
+    """A lease with work started for it: settles the lease exactly once, when the work has really ended."""
+
+    def __init__(self, door: Door, lease: Lease) -> None:
+        self._door = door
+        self.lease = lease
+        self.run: LinkRun | None = None
+        self.ended = False
+        self.returned = False
+        self._left = False
+        self._cut: str | None = None
+
+    def on_end(self, end: End) -> None:
+        """The work has ended (called once, by the link). A failure without a status goes back to the line."""
+        self.ended = True
+        if self._left:
+            self._door.end(self.lease, Outcome.CANCELLED, "client_left")
+        elif self._cut is not None:
+            self._door.end(self.lease, Outcome.FAILED, self._cut)
+        elif end.failure in RETURNABLE or end.failure == "link_lost":
+            if self.run is not None and self.run.head_seen:
+                self._door.end(self.lease, Outcome.FAILED, end.failure)
+                return
+            self.returned = True
+            self._door.give_back(self.lease, end.failure or "reset", end.detail)
+        else:
+            outcome = Outcome(end.outcome)
+            self._door.end(self.lease, Outcome.FAILED if outcome is Outcome.CANCELLED else outcome, end.failure)
+
+    def leave(self) -> None:
+        """The client is gone: the provider's on_disconnect decides what happens to the work; the slot stays held."""
+        if not self.ended and not self._left:
+            self._left = True
+            if self.run is not None:
+                self.run.cancel("client")
+
+    def cut(self, reason: str) -> None:
+        """Stop the work for a reason of our own (shutdown, removal)."""
+        if not self.ended and self._cut is None:
+            self._cut = reason
+            if self.run is not None:
+                self.run.cancel("limit")
+
+    def error(self, end: End) -> IopError:
+        """Return what to tell the client about this end."""
+        failure = self._cut or end.failure
+        return failures.to_error(
+            End(run=end.run, outcome=end.outcome, failure=failure, detail=end.detail),
+            f"Provider {self.lease.provider_id}",
+        )
+
+
+class Pool:
+    """Answers pool requests. `current` returns the config in force."""
+
+    def __init__(self, door: Door, links: Links, current: Callable[[], EdgeConfig]) -> None:
+        self._door = door
+        self._links = links
+        self._current = current
+        self._works: set[Work] = set()
+
+    async def answer(self, call: Call, ask: Ask) -> web.StreamResponse:
+        """Wait for a slot, run, relay. Raises the IopError to tell the client while nothing was sent."""
+        ticket = self._door.ask(ask)
+        try:
+            while True:
+                lease = await ticket.lease()
+                work = self._start(call, lease, ticket)
+                try:
+                    response = await self._relay(call, work)
+                finally:
+                    work.leave()
+                if response is not None:
+                    return response
+        finally:
+            ticket.leave()
+
+    def cut_all(self, reason: str) -> None:
+        """Stop all pool work (drain deadline)."""
+        for work in tuple(self._works):
+            work.cut(reason)
+
+    def cut_provider(self, provider_id: str, reason: str) -> None:
+        """Stop the work of one provider (removed, its drain_timeout is over)."""
+        for work in tuple(self._works):
+            if work.lease.provider_id == provider_id:
+                work.cut(reason)
+
+    def _start(self, call: Call, lease: Lease, ticket: Ticket) -> Work:
+        config = self._current()
+        work = Work(self._door, lease)
+        provider = _provider(config, lease.provider_id)
+        engine_model = _engine_model(config, call.parsed.model, lease.provider_id)
+        if provider is None or engine_model is None:  # a refresh took it away between grant and here
+            work.on_end(End(run=0, outcome="failed", failure="unreachable", detail="the provider was removed"))
+            return work
+        spec = RunSpec(
+            request_id=ticket.request_id,
+            adapter=provider.adapter,
+            operation=call.operation,
+            stream=call.parsed.stream,
+            provider_id=lease.provider_id,
+            model_group_key=call.parsed.model,
+            provider_pool=True,
+            headers=request_headers(call.http.headers.items()),
+            timeout=config.engine.answer_timeout,
+            body=engine_body(call.parsed, engine_model),
+        )
+        self._works.add(work)
+
+        def on_end(end: End) -> None:
+            self._works.discard(work)
+            work.on_end(end)
+
+        try:
+            work.run = self._links.start(lease.node_id, spec, on_end)
+        except NodeOffline:
+            on_end(End(run=0, outcome="failed", failure="link_lost", detail="the node is offline"))
+        return work
+
+    async def _relay(self, call: Call, work: Work) -> web.StreamResponse | None:
+        """Return the answer, or None when the request is in line again."""
+        if work.run is None:
+            return None
+        first = await work.run.head()
+        if isinstance(first, End):
+            if work.returned:
+                return None
+            raise work.error(first)
+        relay = Relay(
+            request=call.http,
+            operation=call.operation,
+            model=call.parsed.model,
+            own_headers={
+                "x-iop-provider": work.lease.provider_id,
+                "x-iop-queue-ms": str(int(work.lease.waited * 1000)),
+            },
+            write_timeout=self._current().stream.write_timeout,
+            to_error=work.error,
+        )
+        return await relay.answer(work.run, first)
+
+
+def _provider(config: EdgeConfig, provider_id: str) -> Provider | None:
+    return next((p for node in config.nodes for p in node.providers if p.id == provider_id), None)
+
+
+def _engine_model(config: EdgeConfig, model: str, provider_id: str) -> str | None:
+    return next((m.providers.get(provider_id) for m in config.models if m.id == model and m.providers), None)

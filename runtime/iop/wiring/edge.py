@@ -1,0 +1,106 @@
+"""Builds the Edge from its config and runs it: three listeners around one core."""
+
+import os
+import secrets
+import uuid
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from aiohttp import web
+
+from iop import __version__
+from iop.config.load import Loaded
+from iop.config.models import EdgeConfig
+from iop.config.scalars import Address
+from iop.edge.admin_routes import build_admin_app, require_admin
+from iop.edge.core import EdgeCore, Identity
+from iop.edge.openai_routes import OpenAIRoutes
+from iop.openai.paths import Operation
+from iop.transport.hosts import HostRule
+from iop.transport.http_server import Listener, listen
+from iop.transport.listening import join_address, listening
+
+TOKEN_FILE = "admin.token"  # noqa: S105  (a file's name)
+CHECKS: dict[str, Operation] = {"chat/completions": "chat.completions", "responses": "responses"}
+
+
+class EdgeService:
+    """An Edge process (see `iop.wiring.serve.Service`). Built inside the running loop."""
+
+    def __init__(self, loaded: Loaded[EdgeConfig], *, release_id: str) -> None:
+        if loaded.config is None:
+            raise ValueError("an Edge cannot start with a config that has errors")
+        self._config = loaded.config
+        token = admin_token(loaded.config, Path(loaded.source).parent)
+        identity = Identity(version=__version__, release_id=release_id, instance_id=uuid.uuid4().hex)
+        self._core = EdgeCore(loaded, loaded.config, identity, token)
+        self._listeners: list[Listener] = []
+
+    async def start(self) -> str:
+        """Bind the three ports; return the ready line. Raises PortBusy."""
+        config, where = self._config, self._config.listen
+        hosts = config.http.allowed_hosts
+        routes = OpenAIRoutes(self._core)
+        admin = build_admin_app(self._core, HostRule([where.admin.host, *hosts]))
+        _add_checks(admin, self._core, routes)
+        openai_at = await self._listen(routes.app(HostRule([where.openai.host, *hosts])), where.openai)
+        with listening(where.nodes.host, where.nodes.port):
+            nodes_at = join_address(*await self._core.links.listen(where.nodes.host, where.nodes.port))
+        admin_at = await self._listen(admin, where.admin)
+        release = self._core.identity.release_id
+        return f"ready edge={config.edge.id} openai={openai_at} nodes={nodes_at} admin={admin_at} release={release}"
+
+    async def drain(self) -> None:
+        """Finish what runs and waits, or cut it at `drain_timeout`."""
+        await self._core.finish()
+
+    async def stop(self) -> None:
+        """Cut what is left and free everything."""
+        self._core.shutting_down = True
+        self._core.cut()
+        await self._core.close()
+        for listener in self._listeners:
+            await listener.close()
+
+    async def _listen(self, app: web.Application, address: Address) -> str:
+        listener = await listen(app, address.host, address.port)
+        self._listeners.append(listener)
+        return join_address(listener.host, listener.port)
+
+
+def admin_token(config: EdgeConfig, folder: Path) -> str:
+    """Return the admin token: `auth.admin_token_file`, else `admin.token` (0600) beside the config, made if missing.
+
+    Raises OSError when the file cannot be read or written, ValueError when it is empty.
+    """
+    configured = config.auth.admin_token_file
+    path = Path(configured) if configured is not None else folder / TOKEN_FILE
+    if configured is None and not path.exists():
+        _write_token(path)
+    token = path.read_text(encoding="utf-8").strip()
+    if not token:
+        raise ValueError(f"the admin token file {path} is empty; write a token into it, or delete it to get a new one")
+    return token
+
+
+def _write_token(path: Path) -> None:
+    """Write a new token so that nobody ever sees half of it, and nobody but this user can read it."""
+    fresh = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(secrets.token_urlsafe(32) + "\n")
+    fresh.replace(path)
+
+
+def _add_checks(admin: web.Application, core: EdgeCore, routes: OpenAIRoutes) -> None:
+    """Add the admin's check of one provider: POST /providers/{id}/v1/chat/completions and /v1/responses."""
+
+    def handler(operation: Operation) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+        async def check(request: web.Request) -> web.StreamResponse:
+            require_admin(request, core.token)
+            return await routes.check_provider(request, request.match_info["id"], operation)
+
+        return check
+
+    for path, operation in CHECKS.items():
+        admin.router.add_post(f"/providers/{{id}}/v1/{path}", handler(operation))

@@ -1,0 +1,289 @@
+"""A cluster of real processes on loopback, driven only through the documented commands, files and HTTP surfaces."""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import yaml
+
+from iop.domain.law import violations_of_status
+
+ROOT = Path(__file__).resolve().parents[2]
+DEADLINE = 60.0  # seconds: generous, since the machine may be loaded; nothing waits that long when all is well
+FAULTS = ("Traceback (most recent call last)", "Task was destroyed", "never retrieved", "was never awaited")
+NODES = {
+    "mac-codex-node": ("mac-mlx-vllm", 3),
+    "gx10-vllm-node": ("gx10-vllm", 4),
+    "onexplayer-lemonade-node": ("onexplayer-lemonade", 3),
+}
+
+
+async def eventually(check: Callable[[], Awaitable[Any]], what: str, *, within: float = DEADLINE) -> Any:
+    """Wait until `check` returns something true, and return it; the last error or value is told on failure."""
+    last: object = None
+    deadline = asyncio.get_running_loop().time() + within
+    while asyncio.get_running_loop().time() < deadline:
+        try:
+            last = await check()
+        except (httpx.HTTPError, OSError) as error:
+            last = error
+        else:
+            if last:
+                return last
+        await asyncio.sleep(0.02)  # a poll of another process; the condition is what is awaited
+    raise AssertionError(f"not within {within} s: {what}; last seen: {last!r}")
+
+
+@dataclass
+class Process:
+    """One process of ours: its ready line read, its stderr in a file."""
+
+    name: str
+    child: asyncio.subprocess.Process
+    ready: dict[str, str]
+    log: Path
+
+    @classmethod
+    async def start(cls, folder: Path, name: str, module: str, *args: str) -> "Process":
+        """Start `python -m iop.commands.<module> args` and wait for its ready line."""
+        log = folder / f"{name}.log"
+        env = {**os.environ, "PYTHONPATH": str(ROOT / "runtime"), "PYTHONWARNINGS": "default"}
+        with log.open("ab") as stderr:
+            child = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", f"iop.commands.{module}", *args, cwd=folder, env=env,
+                stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=stderr,
+            )  # fmt: skip
+        assert child.stdout is not None
+        line = (await asyncio.wait_for(child.stdout.readline(), DEADLINE)).decode()
+        assert line.startswith("ready "), f"{name} said {line!r}; log: {log.read_text()}"
+        return cls(name, child, dict(word.split("=", 1) for word in line.split()[1:]), log)
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal, if the process is still there."""
+        with contextlib.suppress(ProcessLookupError):
+            self.child.send_signal(number)
+
+    async def kill(self) -> None:
+        """SIGKILL, and wait until it is gone."""
+        self.signal(signal.SIGKILL)
+        await self.child.wait()
+
+    async def stop(self) -> int:
+        """SIGTERM; kill after the deadline. Returns the exit code."""
+        self.signal(signal.SIGTERM)
+        try:
+            return await asyncio.wait_for(self.child.wait(), DEADLINE)
+        except TimeoutError:
+            await self.kill()
+            return -9
+
+    def faults(self) -> list[str]:
+        """Lines of the log that no healthy process writes."""
+        text = self.log.read_text(encoding="utf-8", errors="replace")
+        return [f"{self.name}: {line}" for line in text.splitlines() if any(f in line for f in FAULTS)]
+
+
+@dataclass
+class Cluster:
+    """Edge, Control Plane, three nodes and their engines; each can be killed and started anew."""
+
+    folder: Path
+    capacities: dict[str, int] = field(default_factory=lambda: dict(NODES.values()))
+    options: dict[str, Any] = field(default_factory=dict)
+    rate: float = 50.0
+    processes: dict[str, Process] = field(default_factory=dict)
+    ended: list[Process] = field(default_factory=list)
+
+    async def start(self) -> None:
+        """Start everything and wait until all three providers are ready."""
+        await asyncio.gather(*(self.start_engine(p) for p in self.capacities))
+        self.write_edge_config()
+        await self.start_edge()
+        await asyncio.gather(self.start_control(), *(self.start_node(n) for n in NODES))
+        await self.all_ready()
+
+    async def spawn(self, name: str, module: str, *args: str) -> Process:
+        """Start a process under `name`, remembering an earlier one of that name for its log."""
+        if (old := self.processes.pop(name, None)) is not None:
+            self.ended.append(old)
+        process = self.processes[name] = await Process.start(self.folder, name, module, *args)
+        return process
+
+    async def start_engine(self, provider: str) -> None:
+        """Start the simulator of a provider, on its old port if it had one."""
+        old = self.processes.get(f"engine-{provider}")
+        address = old.ready["simulator"] if old else "127.0.0.1:0"
+        await self.spawn(
+            f"engine-{provider}", "simulator", "serve", "--listen", address, "--model", f"engine-{provider}",
+            "--slots", str(self.capacities[provider]), "--tokens-per-second", str(self.rate),
+        )  # fmt: skip
+
+    def edge_config(self) -> dict[str, Any]:
+        """The whole edge.yaml as data, of the shape of the dev environment."""
+        listen = {"openai": "127.0.0.1:0", "nodes": "127.0.0.1:0", "admin": "127.0.0.1:0"}
+        if (edge := self.processes.get("edge")) is not None:
+            listen = {name: edge.ready[name] for name in listen}
+        nodes = []
+        for node_id, (provider, _) in NODES.items():
+            engine = {
+                "name": provider,
+                "enabled": True,
+                "provider": "other",
+                "endpoint": f"http://{self.engine(provider)}/v1",
+            }
+            adapters: dict[str, Any] = {"openai_compat_instances": [engine]}
+            if node_id == "mac-codex-node":
+                agent = {"kind": "text", "command": [sys.executable, "-m", "iop.commands.simulator", "agent"]}
+                adapters["cli"] = {"enabled": True, "targets": {"echo": agent}}
+            entry = {
+                "id": provider,
+                "type": "other",
+                "category": "local_inference",
+                "adapter": provider,
+                "capacity": self.capacities[provider],
+            }
+            nodes.append({"id": node_id, "adapters": adapters, "providers": [entry]})
+        models = [
+            {"id": "pool", "providers": {p: f"engine-{p}" for p in self.capacities}},
+            {"id": "agent", "direct": {"node": "mac-codex-node", "adapter": "cli", "target": "echo"}},
+        ]
+        return {"edge": {"id": "edge-test"}, "listen": listen, "nodes": nodes, "models": models, **self.options}
+
+    def write_edge_config(self) -> Path:
+        """Write edge.yaml from `edge_config`."""
+        path = self.folder / "edge.yaml"
+        path.write_text(yaml.safe_dump(self.edge_config(), sort_keys=False), encoding="utf-8")
+        return path
+
+    async def start_edge(self) -> None:
+        """Start the Edge, on its old ports if it had some."""
+        await self.spawn("edge", "edge", "--config", str(self.folder / "edge.yaml"), "serve")
+
+    async def start_node(self, node_id: str) -> None:
+        """Start a node that dials the Edge."""
+        path = self.folder / f"{node_id}.yaml"
+        data = {
+            "node": {"id": node_id},
+            "edge": {"addr": self.processes["edge"].ready["nodes"]},
+            "state_dir": f"state-{node_id}",
+        }
+        path.write_text(yaml.safe_dump(data), encoding="utf-8")
+        await self.spawn(node_id, "node", "--config", str(path), "serve")
+
+    async def start_control(self) -> None:
+        """Start the Control Plane over the Edge."""
+        path = self.folder / "control.yaml"
+        edges = [{"id": "edge-test", "admin_url": f"http://{self.processes['edge'].ready['admin']}"}]
+        path.write_text(yaml.safe_dump({"listen": "127.0.0.1:0", "edges": edges}), encoding="utf-8")
+        await self.spawn("control", "control", "--config", str(path), "serve")
+
+    def engine(self, provider: str) -> str:
+        """host:port of a provider's engine."""
+        return self.processes[f"engine-{provider}"].ready["simulator"]
+
+    @property
+    def openai(self) -> str:
+        """Base URL of the OpenAI API."""
+        return f"http://{self.processes['edge'].ready['openai']}/v1"
+
+    @property
+    def total(self) -> int:
+        """All slots."""
+        return sum(self.capacities.values())
+
+    async def get(self, url: str) -> Any:
+        """GET a JSON document."""
+        async with httpx.AsyncClient(trust_env=False, timeout=DEADLINE) as client:
+            return (await client.get(url)).raise_for_status().json()
+
+    async def status(self) -> dict[str, Any]:
+        """The Edge's status; each one read must satisfy the conservation law."""
+        body: dict[str, Any] = await self.get(f"http://{self.processes['edge'].ready['admin']}/status")
+        assert violations_of_status(body) == [], json.dumps(body)
+        return body
+
+    async def events_after(self, seq: int, count_ended: int) -> list[dict[str, Any]]:
+        """Events after `seq`, read until `count_ended` `ended` events have come."""
+        events: list[dict[str, Any]] = []
+        url = f"http://{self.processes['edge'].ready['admin']}/events"
+        async with (
+            asyncio.timeout(DEADLINE),
+            httpx.AsyncClient(trust_env=False, timeout=None) as client,
+            client.stream("GET", url, headers={"Last-Event-ID": str(seq)}) as response,
+        ):
+            async for line in response.aiter_lines():
+                if line.startswith("data:"):
+                    events.append(json.loads(line[5:]))
+                    if sum(e["type"] == "ended" for e in events) >= count_ended:
+                        return events
+        raise AssertionError(f"the event stream ended early: {events}")
+
+    async def stats(self, provider: str) -> dict[str, int]:
+        """The simulator's own counters."""
+        body: dict[str, int] = await self.get(f"http://{self.engine(provider)}/stats")
+        return body
+
+    async def all_ready(self) -> None:
+        """Wait until every provider is ready."""
+        await self.status_where(
+            lambda s: all(p["state"] == "ready" for p in s["provider_snapshots"]), "all providers ready"
+        )
+
+    async def status_where(
+        self, check: Callable[[dict[str, Any]], object], what: str, *, within: float = DEADLINE
+    ) -> dict[str, Any]:
+        """Wait for a status that satisfies `check`."""
+
+        async def look() -> dict[str, Any] | None:
+            status = await self.status()
+            return status if check(status) else None
+
+        found: dict[str, Any] = await eventually(look, what, within=within)
+        return found
+
+    async def calm(self) -> dict[str, Any]:
+        """Wait for 0/0, and check what must then hold: no anomalies, no engine over its slots or still running."""
+        status = await self.status_where(
+            lambda s: (
+                s["totals"]["in_flight"] == s["totals"]["queued"] == 0
+                and not any(n["direct"]["in_flight"] for n in s["nodes"])
+            ),
+            "0/0",
+        )
+        assert status["anomalies"] == {"double_release": 0, "stale_release": 0, "node_over_capacity": 0}
+        for provider, slots in self.capacities.items():
+            assert (await self.stats(provider))["peak_offered"] <= slots, provider
+        return status
+
+    async def close(self) -> None:
+        """Stop everything; each living process must exit 0 and no log may hold a fault."""
+        order = sorted(self.processes.values(), key=lambda p: p.name.startswith("engine"))
+        codes = {}
+        for process in order:
+            gone = process.child.returncode is not None
+            code = process.child.returncode if gone else await process.stop()
+            if not gone:
+                codes[process.name] = code
+        assert all(code == 0 for code in codes.values()), codes
+        assert [f for p in (*self.ended, *order) for f in p.faults()] == []
+
+
+@contextlib.asynccontextmanager
+async def cluster(folder: Path, **options: Any) -> AsyncIterator[Cluster]:
+    """A running cluster; on the way out everything is stopped, also when the test or the start failed."""
+    made = Cluster(folder, **options)
+    try:
+        await made.start()
+        yield made
+    except BaseException:
+        await asyncio.gather(*(p.kill() for p in made.processes.values()))
+        raise
+    await made.close()

@@ -1,0 +1,63 @@
+"""Capacity proved from outside: bursts over three nodes, judged by the event log and the engines' own counters."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cluster.harness import Cluster, cluster
+from tests.cluster.load import burst
+
+
+def maxima(events: list[dict[str, Any]]) -> tuple[int, int]:
+    """Highest total in flight and highest number in line over the events."""
+    totals = [e["totals"] for e in events if e["totals"]]
+    return max(t["in_flight"] for t in totals), max(t["queued"] for t in totals)
+
+
+async def prove(made: Cluster, count: int, endpoint: str, *, tokens: int = 40, stream: bool = True) -> None:
+    """Fire `count` requests at once and hold the outcome against capacity."""
+    before = await made.status()
+    seq = before["events"]["last_seq"]
+    answers = await burst(made, count, endpoint, tokens=tokens, stream=stream)
+    after = await made.calm()
+    events = await made.events_after(seq, count)
+
+    assert [a for a in answers if not a.ok] == []
+    top, waiting = maxima(events)
+    assert top == min(count, made.total)
+    assert waiting == max(0, count - made.total)
+    for provider, slots in made.capacities.items():
+        mine = [e["provider"]["in_flight"] for e in events if e["provider_id"] == provider and e["provider"]]
+        assert max(mine) == slots or count < made.total
+    assert after["totals"]["completed"] - before["totals"]["completed"] == count
+
+
+@pytest.mark.parametrize("endpoint", ["chat", "responses"])
+@pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
+async def test_capacity_plus_one_fills_the_pool_and_queues_exactly_one(
+    three_nodes: Cluster, endpoint: str, stream: bool
+) -> None:
+    """Eleven at once over 3+4+3 slots: total 10, exactly one in line, all answered, 0/0 at the end."""
+    await prove(three_nodes, 11, endpoint, stream=stream)
+
+
+async def test_other_bursts_over_other_capacities(tmp_path: Path) -> None:
+    """Twenty-five at once over 1+2+5 slots: total 8, seventeen in line, never over."""
+    capacities = {"mac-mlx-vllm": 1, "gx10-vllm": 2, "onexplayer-lemonade": 5}
+    async with cluster(tmp_path, capacities=capacities, rate=100.0) as made:
+        await prove(made, 25, "chat", tokens=30)
+
+
+async def test_first_in_first_out(three_nodes: Cluster) -> None:
+    """Requests are granted in the order in which they joined the line (Field case B08)."""
+    seq = (await three_nodes.status())["events"]["last_seq"]
+    answers = await burst(three_nodes, 40, "chat", tokens=10)
+    events = await three_nodes.events_after(seq, 40)
+
+    queued = [e["request_id"] for e in events if e["type"] == "queued"]
+    granted = [e["request_id"] for e in events if e["type"] == "granted" and e["request_id"] in set(queued)]
+    assert granted == queued
+    assert len(queued) == 30
+    assert all(a.ok and int(a.headers["x-iop-queue-ms"]) >= 0 for a in answers)
+    await three_nodes.calm()
