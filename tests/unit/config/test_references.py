@@ -27,8 +27,11 @@ PROVIDER = "      - {id: p1, type: other, category: local_inference, adapter: e1
     ],
 )
 def test_broken_references_are_found_with_their_line(swap: tuple[str, str], expected: tuple[str, int]) -> None:
-    """Each broken reference has its code and line, and nothing else is found."""
-    assert codes(changed(swap)) == [expected]
+    """Each broken reference has its code and line, and nothing else is found; only labels and legacy are warnings."""
+    text = changed(swap)
+    assert codes(text) == [expected]
+    severity = "warning" if expected[0] in {"type_mismatch", "legacy_concurrency"} else "error"
+    assert [finding.severity for finding in found(text)] == [severity]
 
 
 def test_a_provider_id_is_unique_over_all_nodes() -> None:

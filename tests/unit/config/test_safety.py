@@ -45,7 +45,8 @@ def test_an_open_wildcard_collides_with_a_loopback_port() -> None:
 def test_tls_is_said_to_be_not_there_yet(listener: str) -> None:
     """A TLS section is understood and refused honestly."""
     text = changed((FIRST, FIRST + f"tls: {{{listener}: {{cert: a.pem, key: b.pem}}}}\n"))
-    assert codes(text) == [("not_supported_yet", 2)]
+    (finding,) = found(text)
+    assert (finding.severity, finding.code, finding.line, finding.column) == ("error", "not_supported_yet", 2, 7)
 
 
 def test_kind_codex_is_a_warning() -> None:

@@ -137,6 +137,7 @@ def test_a_secret_that_stands_there_is_found_and_not_repeated(swap: tuple[str, s
     """Secrets are files or hashes; a finding about one never shows it."""
     text = changed(swap)
     secret = [f for f in found(text) if f.code == "secret_in_config"]
+    assert all(finding.severity == "error" and "SHA-256" in finding.hint for finding in secret)
     assert secret
     assert not any("hunter2" in str(finding) for finding in found(text))
 
