@@ -62,9 +62,8 @@ class LinkConnection(asyncio.Protocol):
         self._ticker: Ticker | None = None
         self._linger: asyncio.TimerHandle | None = None
         self._pumping = False
-        self._writable = asyncio.Event()
-        self._writable.set()
-        self._credit: dict[int, asyncio.Event] = {}
+        self._writable = True
+        self._senders: dict[int, asyncio.Event] = {}
         self._ponged = asyncio.Event()
         self._gone = asyncio.Event()
         self.lost: str | None = None
@@ -104,7 +103,7 @@ class LinkConnection(asyncio.Protocol):
         while rest or end:
             if self.lost is not None:
                 raise LinkLost(self.lost)
-            if not self._writable.is_set():
+            if not self._writable:
                 return rest
             try:
                 piece = self._session.send_piece(run, rest, end=end)
@@ -190,11 +189,13 @@ class LinkConnection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """asyncio: the peer reads more slowly than we write."""
-        self._writable.clear()
+        self._writable = False
 
     def resume_writing(self) -> None:
         """asyncio: the peer caught up."""
-        self._writable.set()
+        self._writable = True
+        for event in self._senders.values():
+            event.set()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """asyncio: the socket is closed."""
@@ -261,15 +262,12 @@ class LinkConnection(asyncio.Protocol):
 
     def _wake(self, run: int, *, over: bool = True) -> None:
         """Let the senders of a run look again; `over` when they have no more business with it."""
-        event = self._credit.pop(run, None) if over else self._credit.get(run)
+        event = self._senders.pop(run, None) if over else self._senders.get(run)
         if event is not None:
             event.set()
 
     async def _until_sendable(self, run: int) -> None:
-        if not self._writable.is_set():
-            await self._writable.wait()
-            return
-        event = self._credit.setdefault(run, asyncio.Event())
+        event = self._senders.setdefault(run, asyncio.Event())
         event.clear()
         await event.wait()
 
@@ -280,8 +278,7 @@ class LinkConnection(asyncio.Protocol):
         self.lost = reason
         if self._ticker is not None:
             self._ticker.close()
-        self._writable.set()
         self._ponged.set()
-        while self._credit:
-            self._credit.popitem()[1].set()
+        while self._senders:
+            self._senders.popitem()[1].set()
         self._handler.on_lost(self, reason)

@@ -1,6 +1,10 @@
 """Two sessions, bytes handed over by hand, time by argument."""
 
+import contextlib
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from iop.link.codec import Codec
 from iop.link.errors import WireError
@@ -210,3 +214,21 @@ def test_the_config_sets_the_pace():
     node = session("node")
     give(node, raw(Config(epoch=1, generation=1, dead_after=60.0, runtime=NodeRuntimeConfig(node_id="n"))))
     assert node.tick_interval == 6.0
+
+
+GARBAGE = st.one_of(
+    st.binary(max_size=40),
+    st.builds(control_frame, st.binary(max_size=40)),
+    st.builds(lambda run, data: body_frame(run, data, end=True), st.integers(0, 3), st.binary(max_size=40)),
+    st.sampled_from([HELLO, RUN, Bye(), Ping(n=1), Pong(n=1), Credit(run=1, bytes=9), Head(run=1, status=1)]).map(raw),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.sampled_from(["edge", "node"]), st.booleans(), st.lists(GARBAGE, max_size=6))
+def test_no_input_makes_anything_but_a_wire_error(role, opened, chunks):
+    """Whatever a peer sends, the session either goes on or says what was wrong."""
+    target = dict(zip(("edge", "node"), pair(), strict=True))[role] if opened else session(role)
+    with contextlib.suppress(WireError):
+        for chunk in chunks:
+            give(target, chunk)

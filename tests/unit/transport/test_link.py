@@ -312,7 +312,7 @@ def test_a_socket_that_is_not_read_holds_bounded_memory(loops, monkeypatch):
         for number in range(1, 65):
             edge.conn.send(run(number))
             tasks.start(edge.conn.send_body(number, bytes(INITIAL_CREDIT), end=True), name="body")
-        await until(lambda: not edge.conn._writable.is_set())
+        await until(lambda: not edge.conn._writable)
         await asyncio.sleep(0)
         assert edge.conn._transport.get_write_buffer_size() <= link.WRITE_HIGH + MAX_PIECE + 65 * 512
         for number in range(20000):
