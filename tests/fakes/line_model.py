@@ -81,6 +81,7 @@ class LineModel:
         waiter = self.asked[effect.request_id]
         assert not self.usable(waiter)
         assert len(self.waiting) < self.max_waiting
+        assert waiter.key is None or sum(1 for w in self.waiting if w.key == waiter.key) < self.key_max_waiting
         waiter.joined = now
         self.waiting.append(waiter)
 

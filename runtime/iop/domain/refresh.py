@@ -19,7 +19,7 @@ def apply(pool: Pool, spec: PoolSpec, now: float) -> None:
     touched = list(pool.fleet.providers.values())
     for provider in touched:
         provider.removing = provider.id not in declared
-    _reroute(pool, now)
+    _reroute(pool)
     pool.show(touched, now)
     for provider in touched:
         if provider.removing and not provider.leases:
@@ -40,13 +40,12 @@ def _declare(pool: Pool, spec: ProviderSpec) -> None:
         pool.about_provider(EffectType.CAPACITY, provider, f"{before} -> {spec.capacity}")
 
 
-def _reroute(pool: Pool, now: float) -> None:
+def _reroute(pool: Pool) -> None:
     """Give each group of waiters its candidates of now."""
     for group in list(pool.line.groups.values()):
         candidates = pool.candidates(group.head().request)
         if candidates != group.candidates:
             pool.line.reroute(group, candidates)
-            group.note_candidates(now)
 
 
 def _expire_stranded(pool: Pool) -> None:

@@ -34,6 +34,20 @@ def test_the_earliest_arrival_that_can_use_a_provider_is_next_whenever_it_joined
     assert both.request.id == "r1"
 
 
+def test_an_earlier_arrival_that_joins_later_stands_ahead() -> None:
+    """Within a group a returned request stands at its arrival number, before those who came after it."""
+    line, a = Line(), _ready("a")
+    for number in (2, 1, 3):
+        line.join(_request(number), (a,), 5.0)
+    (group,) = line.groups.values()
+    assert [place.request.number for place in group.places()] == [1, 2, 3]
+    order = []
+    while (place := line.earliest([a])) is not None:
+        order.append(place.request.number)
+        line.leave(place)
+    assert order == [1, 2, 3]
+
+
 def test_a_provider_that_takes_no_work_gets_nobody() -> None:
     """A full provider has no next waiter, and a draining one only a check of it."""
     line, a = Line(), _ready("a")

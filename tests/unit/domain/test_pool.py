@@ -6,7 +6,7 @@ from iop.domain.effects import Effect, EffectType, Load, Outcome
 from iop.domain.pool import Pool
 from iop.domain.snapshots import NodeState, ProviderState
 from iop.domain.specs import LineBounds
-from tests.fakes.desk import Desk, terse
+from tests.fakes.desk import Desk, pool_of, terse
 
 
 def _code(effect: Effect) -> str:
@@ -143,6 +143,7 @@ def test_a_late_loss_or_hello_of_an_older_link_changes_nothing() -> None:
     """The close of an old link touches nothing of the new one; an epoch that does not grow is ignored."""
     desk = Desk({"a": 1})
     desk.do("node_connected", "n-a", 5)
+    desk.ask("r1", "w1")
     before = desk.snapshot()
     assert desk.do("node_lost", "n-a", 1) == desk.do("node_connected", "n-a", 5) == ()
     assert desk.do("node_lost", "unknown", 1) == ()
@@ -169,10 +170,12 @@ def test_work_found_running_is_held_whatever_the_capacity() -> None:
     """Adopted work fills slots before any waiter gets one, shows as debt, and is cancelled when its end comes."""
     desk = Desk({"a": 1}, connect=False)
     desk.ask("w1")
-    running = [("a", "old1"), ("a", "old2"), ("unknown", "old3")]
+    desk.do("configure", pool_of({"a": 1, "elsewhere": 1}, {"m": ("a",)}))
+    running = [("a", "old1"), ("a", "old2"), ("unknown", "old3"), ("elsewhere", "old4")]
     happened = desk.do("node_connected", "n-a", 1, running)
     assert terse(happened) == [("node", "n-a"), ("provider", "a"), ("adopted", "old1", "a"), ("adopted", "old2", "a")]
     assert (desk.provider("a").in_flight, desk.provider("a").over_by) == (2, 1)
+    assert (desk.provider("elsewhere").in_flight, desk.provider("elsewhere").over_by) == (0, 0)
     (ended,) = desk.do("end", desk.lease_of("old1"), Outcome.COMPLETED)
     assert (ended.outcome, desk.provider("a").over_by) == (Outcome.CANCELLED, 0)
     assert desk.end("old2") == [("ended", "old2", "a"), ("granted", "w1", "a")]

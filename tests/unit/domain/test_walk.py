@@ -7,6 +7,7 @@ import pytest
 from iop.domain.admission import Admission
 from iop.domain.effects import Outcome
 from iop.domain.law import violations
+from iop.domain.snapshots import PoolSnapshot
 from iop.domain.specs import LineBounds, PoolSpec, ProviderSpec
 from tests.fakes.line_model import LineModel, Waiter
 
@@ -29,6 +30,7 @@ class Walk:
         self.left_running: dict[str, list[tuple[str, str]]] = {node: [] for node in self.epochs}
         self.closed: list[tuple[int, str, int]] = []
         self.anomalies = {"double_release": 0, "stale_release": 0, "node_over_capacity": 0}
+        self.settled = 0
         self.seen = dict.fromkeys(("received", "admitted", "completed", "failed", "cancelled", "expired"), 0)
         self.configure(CAPACITY, MODELS)
         for node in self.epochs:
@@ -44,13 +46,20 @@ class Walk:
         assert violations(snapshot) == []
         assert (snapshot.totals.in_flight, snapshot.totals.queued) == (len(self.model.held), len(self.model.waiting))
         assert snapshot.totals.capacity == sum(self.model.capacity.values())
+        self.model.check_rest(self.admission.next_wakeup())
+        self.settled += 1
+        if self.settled % 8 == 0:
+            self.look_closer(snapshot)
+
+    def look_closer(self, snapshot: PoolSnapshot) -> None:
+        """Check the slower things every few steps: debts, waiters per provider, counters that only grow."""
         for provider in snapshot.providers:
-            debt = provider.in_flight - self.model.capacity.get(provider.provider_id, provider.capacity)
-            assert provider.over_by == max(0, debt)
+            capacity = self.model.capacity.get(provider.provider_id, provider.capacity)
+            assert provider.over_by == max(0, provider.in_flight - capacity)
+            assert provider.queued == sum(provider.provider_id in self.model.candidates(w) for w in self.model.waiting)
         counted = {name: getattr(snapshot.totals, name) for name in self.seen}
         assert all(counted[name] >= before for name, before in self.seen.items()), "a counter went down"
         self.seen = counted
-        self.model.check_rest(self.admission.next_wakeup())
 
     # -- steps -------------------------------------------------------------------------------------------------------
 
@@ -130,6 +139,8 @@ class Walk:
                     self.do("give_back", lease_id, "link_lost")
                 else:
                     self.do("end", lease_id, self.rng.choice((Outcome.FAILED, Outcome.CANCELLED)))
+        leases = [self.admission.lease(lease_id) for lease_id in self.model.held]
+        assert not any(lease is None or lease.node_id == node for lease in leases), "held through a lost link"
 
     def connect(self, node: str) -> None:
         self.epochs[node] += 1
