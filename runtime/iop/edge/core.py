@@ -55,7 +55,9 @@ class EdgeCore:
         self.door = Door(loop=self.loop, publish=self.feed.publish)
         directory = Directory(lambda: (self.config, self.refresher.generation))
         self.links = Links(directory=directory, events=self, dead_after=config.link.dead_after)
-        ports = RefreshPorts(self._apply_pool, self._is_connected, self.links.push_config, self.links.acknowledged)
+        ports = RefreshPorts(
+            self._apply_pool, self._is_connected, self.links.push_config, self.links.acknowledged, self._in_flight
+        )
         self.refresher = Refresher(loaded, ports, time.time)
         self.pool = Pool(self.door, self.links, lambda: self.config)
         self.direct = Direct(self.links, lambda: self.config, self.node_state, self._publish_direct)
@@ -171,6 +173,9 @@ class EdgeCore:
         nodes = [node.id for node in self.config.nodes]
         self.door.configure(pool)
         self.loop.call_later(self.config.drain_timeout, self._cut_removed, removed, nodes)
+
+    def _in_flight(self) -> dict[str, int]:
+        return {provider.provider_id: provider.in_flight for provider in self.door.snapshot().providers}
 
     def _is_connected(self, node_id: str) -> bool:
         return self.links.node(node_id) is not None
