@@ -15,7 +15,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from iop_release import activate, build, preflight, prune, stage, status, sync
+from iop_release import activate, build, edits, preflight, prune, stage, status, sync, wrappers
 from iop_release.errors import ReleaseError
 from iop_release.layout import HostRoot
 from iop_release.services.contract import Service, ServiceManager
@@ -68,7 +68,15 @@ def _build(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _stage(options: argparse.Namespace) -> dict[str, Any]:
-    return {"changed": stage.stage(HostRoot(options.root), options.dist)}
+    root = HostRoot(options.root)
+    changed = not root.is_staged(options.dist.name) if options.dry_run else stage.stage(root, options.dist)
+    if options.bin:
+        changed |= wrappers.write(root, options.bin, dry_run=options.dry_run)
+    return {"changed": changed}
+
+
+def _edits(options: argparse.Namespace) -> dict[str, Any]:
+    return {"changed": False, "edit": edits.edited(options.home)}
 
 
 def _plan(options: argparse.Namespace) -> dict[str, Any]:
@@ -142,6 +150,7 @@ _PORT: _Settings = {
 _DIST: _Settings = {
     "--dist": {"type": Path, "required": True, "metavar": "DIR", "help": "folder with the built release"}
 }
+_BIN: _Settings = {"--bin": {"type": Path, "metavar": "DIR", "help": "also write the commands into this folder"}}
 _BUILD: _Settings = {
     "--source": {"type": Path, "required": True, "metavar": "DIR", "help": "the clean checkout"},
     "--dist": {"type": Path, "required": True, "metavar": "DIR", "help": "where releases are put"},
@@ -159,8 +168,9 @@ _SYNC: _Settings = {
 _COMMANDS: list[tuple[str, Any, str, _Settings]] = [
     ("preflight", _preflight, "What is in the way on this host.", {**_HOME, **_PORT}),
     ("sync", _sync, "Make the build checkout the HEAD of another one.", {**_SYNC, **_DRY}),
+    ("edits", _edits, "Whether the live config was edited by hand.", _HOME),
     ("build", _build, "Build the checkout's commit, once.", {**_BUILD, **_DRY}),
-    ("stage", _stage, "Put a built release on this host.", {**_ROOT, **_DIST}),
+    ("stage", _stage, "Put a built release on this host.", {**_ROOT, **_DIST, **_BIN, **_DRY}),
     ("plan", _plan, "What activate would do; services on stdin.", {**_ROOT, **_HOME, **_RELEASE, **_RESTART}),
     ("activate", _activate, "Run the services on stdin from this release.", {**_ROOT, **_HOME, **_RELEASE, **_RESTART}),
     ("status", _status, "What this host runs.", {**_ROOT, **_HOME}),

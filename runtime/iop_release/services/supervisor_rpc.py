@@ -24,12 +24,14 @@ class SupervisorRpc:
 
     def __init__(self, path: Path, timeout: float = 90.0) -> None:
         self._path = path
-        self._proxy = xmlrpc.client.ServerProxy("http://localhost", transport=_Transport(str(path), timeout))
+        self._timeout = timeout
 
     def call(self, method: str, *arguments: Any) -> Any:  # noqa: ANN401 - XML-RPC values are what they are
         """Call `supervisor.<method>`."""
         try:
-            return getattr(self._proxy, f"supervisor.{method}")(*arguments)
+            transport = _Transport(str(self._path), self._timeout)
+            with xmlrpc.client.ServerProxy("http://localhost", transport=transport) as proxy:
+                return getattr(proxy, f"supervisor.{method}")(*arguments)
         except (OSError, http.client.HTTPException, xmlrpc.client.ProtocolError) as error:
             raise Unreachable(f"supervisord does not answer on {self._path}: {error}") from error
 
@@ -42,7 +44,11 @@ class _Connection(http.client.HTTPConnection):
     def connect(self) -> None:
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.sock.settimeout(self.timeout)
-        self.sock.connect(self._path)
+        try:
+            self.sock.connect(self._path)
+        except OSError:
+            self.sock.close()
+            raise
 
 
 class _Transport(xmlrpc.client.Transport):
@@ -51,5 +57,7 @@ class _Transport(xmlrpc.client.Transport):
         self._path = path
         self._timeout = timeout
 
-    def make_connection(self, host: Any) -> http.client.HTTPConnection:  # noqa: ARG002, ANN401 - the caller's signature
-        return _Connection(self._path, self._timeout)
+    def make_connection(self, host: Any) -> http.client.HTTPConnection:  # noqa: ANN401 - the caller's signature
+        connection = _Connection(self._path, self._timeout)
+        self._connection = (host, connection)  # where the base class closes it
+        return connection

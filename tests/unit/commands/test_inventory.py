@@ -1,0 +1,37 @@
+"""iop.commands.inventory: an environment as JSON."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from iop.commands.inventory import main
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def test_derived_values_stand_beside_the_declared(capsys: pytest.CaptureFixture[str]) -> None:
+    """URLs, folders and endpoints are computed here, so that playbooks compute none."""
+    assert main(["dev", "--root", str(ROOT)]) == 0
+
+    found = json.loads(capsys.readouterr().out)
+    assert found["admin_url"] == "http://127.0.0.1:19093"
+    assert found["home"] == str(ROOT / "build" / "dev-runtime")
+    mac = found["hosts"][-1]
+    assert mac["root"] == f"{found['home']}/hosts/mac"
+    assert mac["providers"][0]["endpoint"] == "http://127.0.0.1:8002/v1"
+
+
+def test_an_unusable_inventory_exits_1_with_the_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The message names file, line and column."""
+    (tmp_path / "ansible.cfg").touch()
+    folder = tmp_path / "inventory" / "dev"
+    for name in ("dev", "dev/group_vars", "dev/host_vars/mac"):
+        (tmp_path / "inventory" / name).mkdir(parents=True, exist_ok=True)
+    (folder / "hosts.yml").write_text("all: {children: {nodes: {hosts: {mac: }}}}\n", encoding="utf-8")
+    for name in ("group_vars/all.yml", "host_vars/mac/node.yml"):
+        text = (ROOT / "inventory" / "dev" / name).read_text(encoding="utf-8")
+        (folder / name).write_text(text.replace("capacity: 3", "capacity: three"), encoding="utf-8")
+
+    assert main(["dev", "--root", str(tmp_path)]) == 1
+    assert f"{folder}/host_vars/mac/node.yml:17:15" in capsys.readouterr().err

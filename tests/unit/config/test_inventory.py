@@ -1,0 +1,128 @@
+"""iop.config.inventory: the only reader of the inventory."""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from iop.config.inventory import Inventory, InventoryError, find_checkout, load_inventory, parse
+
+ROOT = Path(__file__).resolve().parents[3]
+SHARED: dict[str, Any] = {
+    "deploy_env": "dev",
+    "deploy_kind": "loopback",
+    "edge_id": "edge-x",
+    "ports": {"control": 18001, "openai": 18083, "nodes": 18084, "admin": 19093},
+    "models": [
+        {"id": "m", "providers": {"p": "engine-m"}},
+        {"id": "a", "direct": {"node": "n", "adapter": "cli", "target": "t"}},
+    ],
+    "smoke_model": "m",
+    "engine_kind": "simulator",
+    "node_id": "n",
+    "node_alias": "n",
+    "node_platform": "linux",
+    "node_arch": "arm64",
+    "service_manager": "supervisor",
+    "providers": [{"id": "p", "type": "vllm", "category": "local_inference", "capacity": 4, "engine_port": 8002}],
+}
+
+
+def _parse(environ: dict[str, str] | None = None, **changes: object) -> Inventory:
+    variables = {**copy.deepcopy(SHARED), **changes}
+    listing = {"_meta": {"hostvars": {"box": variables}}, "nodes": {"hosts": ["box"]}}
+    return parse(listing, Path("/src"), environ or {})
+
+
+@pytest.mark.parametrize(("target", "edge"), [("dev", "edge-toki-labs-dev"), ("local", "edge-toki-labs-local")])
+def test_the_shipped_environments_are_the_mission(target: str, edge: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three nodes with 3 + 4 + 3 slots, mac last, a smoke model that all providers serve, a direct model for the CLI."""
+    monkeypatch.delenv("IOP_PORT_BASE", raising=False)
+
+    found = load_inventory(target, ROOT)
+
+    assert (found.edge_id, found.capacity) == (edge, 10)
+    assert {host.name: (host.node_id, host.alias) for host in found.hosts} == {
+        "gx10": ("gx10-vllm-node", "gx10-vllm"),
+        "onexplayer": ("onexplayer-lemonade-node", "onexplayer-lemonade"),
+        "mac": ("mac-codex-node", "mac-codex"),
+    }
+    assert found.hosts[-1].name == "mac"
+    assert {one.id: one.capacity for one in found.providers.values()} == {
+        "mac-mlx-vllm": 3,
+        "gx10-vllm": 4,
+        "onexplayer-lemonade": 3,
+    }
+    assert found.providers["onexplayer-lemonade"].on_disconnect == "cancel_streams"
+    assert [model.id for model in found.models if model.direct] == ["codex"]
+    assert found.banner.startswith("LOOPBACK, SIMULATED ENGINES")
+    assert found.home == ROOT / "build" / f"{target}-runtime"
+
+
+def test_dev_has_the_ports_of_the_mission() -> None:
+    """18001, 18083, 18084, 19093, and the Mac's engine on 8002."""
+    found = load_inventory("dev", ROOT)
+
+    assert (found.openai_url, found.nodes_addr) == ("http://127.0.0.1:18083/v1", "127.0.0.1:18084")
+    assert (found.admin_url, found.control_url) == ("http://127.0.0.1:19093", "http://127.0.0.1:18001")
+    assert found.providers["mac-mlx-vllm"].endpoint == "http://127.0.0.1:8002/v1"
+
+
+def test_a_port_base_moves_every_port() -> None:
+    """Ports are counted from `port_base`, and from the variable when it is set."""
+    ports = {"control": 1, "openai": 83, "nodes": 84, "admin": 93}
+    provider = {**SHARED["providers"][0], "engine_port": 2}
+
+    found = _parse(port_base=28000, ports=ports, providers=[provider])
+    moved = _parse({"IOP_PORT_BASE": "30000"}, port_base=28000, ports=ports, providers=[provider])
+
+    assert (found.ports.openai, found.providers["p"].engine_port) == (28083, 28002)
+    assert (moved.ports.openai, moved.providers["p"].engine_port) == (30083, 30002)
+    assert _parse({"IOP_PORT_BASE": "30000"}).ports.openai == 18083
+    for wrong in ("x", "80", "70000", "-1"):
+        with pytest.raises(InventoryError, match="IOP_PORT_BASE must be a number"):
+            _parse({"IOP_PORT_BASE": wrong}, port_base=28000)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("edge_id", "{{ who }}"), ("models", [{"id": "{{ m }}"}]), ("smoke_model", {"__ansible_vault": "x"})],
+)
+def test_templates_and_vault_are_refused(name: str, value: object) -> None:
+    """fab and smoke read the text as it stands, so a shared value must be a literal."""
+    with pytest.raises(InventoryError, match=f"`{name}` must be a literal"):
+        _parse(**{name: value})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"smoke_model": "a"},
+        {"smoke_model": "nothing"},
+        {"models": [{"id": "m"}]},
+        {"ports": {"control": 0, "openai": 1, "nodes": 2, "admin": 3}},
+        {"providers": [{**SHARED["providers"][0], "capacity": 0}]},
+        {"providers": [{**SHARED["providers"][0], "capacity": True}]},
+        {"providers": [{**SHARED["providers"][0], "colour": "red"}]},
+        {"node_platform": "amiga"},
+    ],
+)
+def test_wrong_values_are_refused(change: dict[str, object]) -> None:
+    """Types are exact, unknown keys are refused, and the smoke model is served by every provider."""
+    with pytest.raises(ValueError, match="validation error"):
+        _parse(**change)
+
+
+def test_missing_parts_are_named(tmp_path: Path) -> None:
+    """A lacking variable, an empty group, an unknown environment and a foreign folder are each told in words."""
+    with pytest.raises(InventoryError, match="no hosts"):
+        parse({"_meta": {"hostvars": {}}}, tmp_path, {})
+    variables = {key: value for key, value in SHARED.items() if key != "edge_id"}
+    with pytest.raises(InventoryError, match="lacks `edge_id`"):
+        parse({"_meta": {"hostvars": {"b": variables}}, "nodes": {"hosts": ["b"]}}, tmp_path, {})
+    with pytest.raises(InventoryError, match=r"no environment 'nowhere' \(known: dev, local"):
+        load_inventory("nowhere", ROOT)
+    with pytest.raises(InventoryError, match="not inside a checkout"):
+        find_checkout(tmp_path)
+    assert find_checkout(ROOT / "tests" / "unit") == ROOT

@@ -1,0 +1,43 @@
+"""iop.config.inventory_source: where a value of the inventory stands."""
+
+from pathlib import Path
+
+import pytest
+
+from iop.config.inventory_source import locate
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """An inventory of two hosts."""
+    for name in ("a", "b"):
+        (tmp_path / "host_vars" / name).mkdir(parents=True)
+        (tmp_path / "host_vars" / name / "node.yml").write_text(
+            f"node_id: {name}\nproviders:\n  - id: p-{name}\n    capacity: four\n", encoding="utf-8"
+        )
+    (tmp_path / "group_vars").mkdir()
+    (tmp_path / "group_vars" / "all.yml").write_text("edge_id: x\nports:\n  admin: zero\n", encoding="utf-8")
+    (tmp_path / "hosts.yml").write_text("all: {children: {nodes: {hosts: {b: , a: }}}}\n", encoding="utf-8")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("loc", "where"),
+    [
+        (("ports", "admin"), "group_vars/all.yml:3:10"),
+        (("hosts", 0, "providers", 0, "capacity"), "host_vars/b/node.yml:4:15"),
+        (("hosts", 1, "providers", 0, "capacity"), "host_vars/a/node.yml:4:15"),
+        (("hosts", 1, "providers", 0, "engine_port"), "host_vars/a/node.yml:3:5"),
+    ],
+)
+def test_a_value_is_found_in_its_file(folder: Path, loc: tuple[int | str, ...], where: str) -> None:
+    """File, line and column of the value, or of its nearest parent when it is missing; hosts in the deploy's order."""
+    assert locate(folder, loc) == f"{folder}/{where}"
+
+
+def test_what_cannot_be_found_is_the_folder(folder: Path) -> None:
+    """A missing variable and an unreadable file lead to the folder."""
+    (folder / "group_vars" / "all.yml").write_text("a: [", encoding="utf-8")
+
+    assert locate(folder, ("edge_id",)) == str(folder)
+    assert locate(folder, ()) == str(folder)

@@ -1,0 +1,107 @@
+"""iop_release.cli: one JSON object per command, exit codes, the environment's lock."""
+
+import fcntl
+import io
+import json
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from iop_release import cli
+from iop_release.layout import COMPLETE, HostRoot
+from tests.fakes.git_repository import commit
+from tests.fakes.service_manager import FakeManager
+
+
+@pytest.fixture
+def manager(monkeypatch: pytest.MonkeyPatch) -> FakeManager:
+    """The commands' service manager."""
+    fake = FakeManager(os.getpid())
+    monkeypatch.setattr(cli, "_manager", lambda options: fake)
+    return fake
+
+
+def _run(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, object]:
+    assert cli.main([*map(str, arguments), "--json"]) == 0
+    found: dict[str, object] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_activate_plan_status_down(
+    tmp_path: Path, manager: FakeManager, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Services come on standard input; plan changes nothing; activate runs them; down stops them."""
+    home, root = tmp_path / "home", HostRoot(tmp_path / "home" / "hosts" / "mac")
+    root.prepare()
+    root.release("r1").mkdir()
+    (root.release("r1") / COMPLETE).touch()
+    services = json.dumps([{"name": "mac.edge", "argv": ["x"]}])
+    where = ("--root", root.path, "--home", home)
+
+    monkeypatch.setattr("sys.stdin", io.StringIO(services))
+    assert _run(capsys, "plan", *where, "--release", "r1")["changed"] is True
+    assert manager.calls == []
+    monkeypatch.setattr("sys.stdin", io.StringIO(services))
+    assert _run(capsys, "activate", *where, "--release", "r1")["changed"] is True
+    assert _run(capsys, "status", *where)["current"] == "r1"
+    assert _run(capsys, "prune", "--root", root.path)["changed"] is False
+    assert _run(capsys, "down", "--home", home) == {"changed": True, "ended": ["mac.edge"]}
+    assert _run(capsys, "down", "--home", home)["changed"] is False
+
+
+def test_sync_and_build_tell_what_they_would_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Dry runs name commit and release and leave nothing behind."""
+    source = tmp_path / "source"
+    head = commit(source, a="1")
+    home = tmp_path / "home"
+
+    told = _run(capsys, "sync", "--source", source, "--checkout", home / "src", "--dry-run")
+    foreseen = _run(capsys, "build", "--source", source, "--dist", home / "dist", "--cache", home / "c", "--dry-run")
+
+    assert (told["commit"], told["changed"]) == (head, True)
+    assert foreseen == {"changed": True, "release_id": f"{head[:7]}-unbuilt"}
+    assert not home.exists()
+    assert _run(capsys, "sync", "--source", source, "--checkout", home / "src")["changed"] is True
+
+
+def test_findings_and_errors_exit_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Findings are on stdout, errors in words on stderr; both exit 1. No command is a usage error."""
+    code = cli.main(["stage", "--root", str(tmp_path / "host"), "--dist", str(tmp_path / "none")])
+    assert code == 1
+    assert "error: no usable manifest.json" in capsys.readouterr().err
+    assert cli.main(["preflight", "--home", str(tmp_path)]) == 0
+    with pytest.raises(SystemExit) as stopped:
+        cli.main([])
+    assert stopped.value.code == 2
+
+
+@pytest.mark.parametrize("text", ["", "{", '[{"name": "x"}]', '[{"name": "x", "argv": [], "colour": 1}]'])
+def test_unusable_services_are_refused(
+    tmp_path: Path,
+    manager: FakeManager,
+    text: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """What is no list of services stops the command before anything happens."""
+    monkeypatch.setattr("sys.stdin", io.StringIO(text))
+
+    assert cli.main(["activate", "--root", str(tmp_path), "--home", str(tmp_path), "--release", "r1"]) == 1
+    assert "error:" in capsys.readouterr().err
+    assert manager.calls == []
+
+
+def test_two_hosts_of_one_environment_take_turns(
+    tmp_path: Path, manager: FakeManager, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """While another command holds the environment's lock, this one waits."""
+    with (tmp_path / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        thread = threading.Thread(target=cli.main, args=(["down", "--home", str(tmp_path)],))
+        thread.start()
+        thread.join(0.2)
+        assert thread.is_alive()
+    thread.join(20)
+    assert not thread.is_alive()

@@ -1,0 +1,30 @@
+"""iop_release.prune: old releases go."""
+
+import os
+from pathlib import Path
+
+from iop_release.layout import COMPLETE, HostRoot
+from iop_release.prune import doomed, prune
+
+
+def test_current_previous_and_the_newest_stay(tmp_path: Path) -> None:
+    """Kept are what the pointers name and the newest; the rest and half-made folders go, once."""
+    root = HostRoot(tmp_path)
+    for number, name in enumerate(("a", "b", "c", "d", "e")):
+        root.release(name).mkdir(parents=True)
+        mark = root.release(name) / COMPLETE
+        mark.touch()
+        os.utime(mark, (number, number))
+    root.release("half").mkdir()
+    root.switch("b")
+    root.switch("a")
+
+    assert doomed(root, 2) == ["c", "half"]
+    assert prune(root, 2) == ["c", "half"]
+    assert root.staged() == ["a", "b", "d", "e"]
+    assert prune(root, 2) == []
+
+
+def test_nothing_to_prune_on_a_fresh_host(tmp_path: Path) -> None:
+    """A host without releases is fine."""
+    assert prune(HostRoot(tmp_path / "none"), 3) == []

@@ -1,0 +1,35 @@
+"""iop_release.status: what a host runs."""
+
+import os
+from pathlib import Path
+
+from iop_release.activate import activate
+from iop_release.layout import COMPLETE, HostRoot
+from iop_release.services.contract import Service
+from iop_release.status import status
+from tests.fakes.service_manager import FakeManager
+
+
+def test_status_joins_pointers_records_and_the_manager(tmp_path: Path) -> None:
+    """Release pointers, and each service with state, pid, release, port; stopped when the manager lost it."""
+    root, manager = HostRoot(tmp_path), FakeManager(os.getpid())
+    root.prepare()
+    root.release("r1").mkdir()
+    (root.release("r1") / COMPLETE).touch()
+    activate(root, "r1", [Service("mac.edge", ("x",), port=18083)], manager)
+
+    told = status(root, manager)
+    manager.known.clear()
+    later = status(root, manager)
+
+    service = {"name": "mac.edge", "state": "running", "pid": os.getpid(), "release": "r1", "port": 18083}
+    assert told == {"current": "r1", "previous": None, "staged": ["r1"], "services": [service]}
+    assert later["services"] == [{**service, "state": "stopped", "pid": None}]
+
+
+def test_a_fresh_host_runs_nothing(tmp_path: Path) -> None:
+    """Nothing is there, and asking makes nothing."""
+    told = status(HostRoot(tmp_path / "none"), FakeManager())
+
+    assert told == {"current": None, "previous": None, "staged": [], "services": []}
+    assert not (tmp_path / "none").exists()

@@ -1,0 +1,77 @@
+"""iop_release.sync: the separate build checkout."""
+
+from pathlib import Path
+
+import pytest
+
+from iop_release.errors import ReleaseError
+from iop_release.sync import sync
+from tests.fakes.git_repository import commit
+
+
+def test_the_checkout_follows_head_and_nothing_else(tmp_path: Path) -> None:
+    """Only committed files arrive, the second sync is no change, and a new commit moves it."""
+    origin, checkout = tmp_path / "origin", tmp_path / "src"
+    first = commit(origin, a="1")
+    (origin / "a").write_text("edited", encoding="utf-8")
+    (origin / "new").write_text("untracked", encoding="utf-8")
+
+    told = sync(origin, checkout)
+
+    assert (told["changed"], told["commit"]) == (True, first)
+    assert told["uncommitted"] == [" M a", "?? new"]
+    assert sorted(path.name for path in checkout.iterdir()) == [".git", "a"]
+    assert (checkout / "a").read_text(encoding="utf-8") == "1"
+    assert sync(origin, checkout)["changed"] is False
+    second = commit(origin, a="2")
+    assert sync(origin, checkout)["commit"] == second
+    assert (checkout / "a").read_text(encoding="utf-8") == "2"
+
+
+def test_dirt_is_swept_and_edits_are_undone(tmp_path: Path) -> None:
+    """Whatever lies in the build checkout, afterwards it is the commit; ignored caches are swept without a change."""
+    origin, checkout = tmp_path / "origin", tmp_path / "src"
+    commit(origin, a="1", **{".gitignore": "cache\n"})
+    sync(origin, checkout)
+    (checkout / "cache").write_text("left by a test run", encoding="utf-8")
+
+    assert sync(origin, checkout)["changed"] is False
+    assert not (checkout / "cache").exists()
+    (checkout / "a").write_text("edited", encoding="utf-8")
+    (checkout / "b").write_text("stray", encoding="utf-8")
+    assert sync(origin, checkout)["changed"] is True
+    assert (checkout / "a").read_text(encoding="utf-8") == "1"
+    assert not (checkout / "b").exists()
+
+
+def test_a_dry_run_touches_nothing(tmp_path: Path) -> None:
+    """It tells what would change and makes no folder."""
+    origin = tmp_path / "origin"
+    commit(origin, a="1")
+
+    assert sync(origin, tmp_path / "src", dry_run=True)["changed"] is True
+    assert not (tmp_path / "src").exists()
+
+
+def test_a_killed_git_is_repaired(tmp_path: Path) -> None:
+    """The lock file of a git that was killed does not stop the next run."""
+    origin, checkout = tmp_path / "origin", tmp_path / "src"
+    commit(origin, a="1")
+    sync(origin, checkout)
+    commit(origin, a="2")
+    (checkout / ".git" / "index.lock").touch()
+
+    assert sync(origin, checkout)["changed"] is True
+    assert (checkout / "a").read_text(encoding="utf-8") == "2"
+
+
+def test_a_foreign_folder_is_never_cleaned(tmp_path: Path) -> None:
+    """A folder that is no checkout of ours stops the run and keeps its files."""
+    origin, foreign = tmp_path / "origin", tmp_path / "src"
+    commit(origin, a="1")
+    foreign.mkdir()
+    (foreign / "precious").touch()
+
+    with pytest.raises(ReleaseError, match="not a checkout of ours"):
+        sync(origin, foreign)
+    assert (foreign / "precious").exists()
