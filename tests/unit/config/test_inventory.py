@@ -37,7 +37,7 @@ def _parse(environ: dict[str, str] | None = None, **changes: object) -> Inventor
 
 @pytest.mark.parametrize(("target", "edge"), [("dev", "edge-toki-labs-dev"), ("local", "edge-toki-labs-local")])
 def test_the_shipped_environments_are_the_mission(target: str, edge: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three nodes with 3 + 4 + 3 slots, mac last, a smoke model that all providers serve, a direct model for the CLI."""
+    """Three nodes with 3 + 4 + 3 slots, mac last, a smoke model that all providers serve, a direct model."""
     monkeypatch.delenv("IOP_PORT_BASE", raising=False)
 
     found = load_inventory(target, ROOT)
@@ -90,7 +90,7 @@ def test_a_port_base_moves_every_port() -> None:
     [("edge_id", "{{ who }}"), ("models", [{"id": "{{ m }}"}]), ("smoke_model", {"__ansible_vault": "x"})],
 )
 def test_templates_and_vault_are_refused(name: str, value: object) -> None:
-    """fab and smoke read the text as it stands, so a shared value must be a literal."""
+    """Other readers take the text as it stands, so a shared value must be a literal."""
     with pytest.raises(InventoryError, match=f"`{name}` must be a literal"):
         _parse(**{name: value})
 
