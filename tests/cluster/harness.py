@@ -100,6 +100,14 @@ class Cluster:
     options: dict[str, Any] = field(default_factory=dict)
     rate: float = 50.0
     processes: dict[str, Process] = field(default_factory=dict)
+    #: one client for everything: a new one per request costs more than the request
+    client: httpx.AsyncClient = field(
+        default_factory=lambda: httpx.AsyncClient(
+            trust_env=False,
+            timeout=DEADLINE,
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=0),
+        )
+    )
     ended: list[Process] = field(default_factory=list)
 
     async def start(self) -> None:
@@ -201,8 +209,7 @@ class Cluster:
 
     async def get(self, url: str) -> Any:
         """GET a JSON document."""
-        async with httpx.AsyncClient(trust_env=False, timeout=DEADLINE) as client:
-            return (await client.get(url)).raise_for_status().json()
+        return (await self.client.get(url)).raise_for_status().json()
 
     async def status(self) -> dict[str, Any]:
         """The Edge's status; each one read must satisfy the conservation law."""
@@ -216,8 +223,7 @@ class Cluster:
         url = f"http://{self.processes['edge'].ready['admin']}/events"
         async with (
             asyncio.timeout(DEADLINE),
-            httpx.AsyncClient(trust_env=False, timeout=None) as client,
-            client.stream("GET", url, headers={"Last-Event-ID": str(seq)}) as response,
+            self.client.stream("GET", url, headers={"Last-Event-ID": str(seq)}, timeout=None) as response,
         ):
             async for line in response.aiter_lines():
                 if line.startswith("data:"):
@@ -265,6 +271,7 @@ class Cluster:
 
     async def close(self) -> None:
         """Stop everything; each living process must exit 0 and no log may hold a fault."""
+        await self.client.aclose()
         order = sorted(self.processes.values(), key=lambda p: p.name.startswith("engine"))
         codes = {}
         for process in order:
@@ -284,6 +291,7 @@ async def cluster(folder: Path, **options: Any) -> AsyncIterator[Cluster]:
         await made.start()
         yield made
     except BaseException:
+        await made.client.aclose()
         await asyncio.gather(*(p.kill() for p in made.processes.values()))
         raise
     await made.close()

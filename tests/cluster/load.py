@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 
-from tests.cluster.harness import DEADLINE, Cluster
+from tests.cluster.harness import Cluster
 
 PATHS = {"chat": "/chat/completions", "responses": "/responses"}
 
@@ -41,8 +41,7 @@ async def send(cluster: Cluster, body: dict[str, Any], endpoint: str, request_id
     """Send one request and read its whole answer."""
     headers = {"x-request-id": request_id}
     try:
-        async with httpx.AsyncClient(trust_env=False, timeout=httpx.Timeout(DEADLINE)) as client:
-            response = await client.post(cluster.openai + PATHS[endpoint], json=body, headers=headers)
+        response = await cluster.client.post(cluster.openai + PATHS[endpoint], json=body, headers=headers)
     except httpx.HTTPError as error:
         return Answer(request_id, 0, error=repr(error))
     answer = Answer(request_id, response.status_code, dict(response.headers), response.text)

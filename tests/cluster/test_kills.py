@@ -2,8 +2,6 @@
 
 import asyncio
 
-import httpx
-
 from tests.cluster.harness import Cluster
 from tests.cluster.load import PATHS, Answer, burst, payload, send
 
@@ -60,10 +58,8 @@ async def test_clients_that_leave_in_the_middle_free_their_slots(three_nodes: Cl
 
     async def leave_early(number: int) -> None:
         body = payload("chat", tokens=400, stream=True)
-        async with (
-            httpx.AsyncClient(trust_env=False, timeout=60) as client,
-            client.stream("POST", three_nodes.openai + PATHS["chat"], json=body) as response,
-        ):
+        url = three_nodes.openai + PATHS["chat"]
+        async with three_nodes.client.stream("POST", url, json=body) as response:
             async for _ in response.aiter_bytes():
                 return
 
@@ -77,7 +73,7 @@ async def test_clients_that_leave_in_the_middle_free_their_slots(three_nodes: Cl
 
 async def test_clients_that_leave_the_line_are_never_run(three_nodes: Cluster) -> None:
     """Field case B01: twenty waiters leave; they vanish from the line at once and no engine ever sees them."""
-    load = _load(three_nodes, 10, 150)
+    load = _load(three_nodes, 10, 300)
     await three_nodes.status_where(lambda s: s["totals"]["in_flight"] == 10, "a full pool")
     body = payload("chat", tokens=5, stream=False)
     waiters = [asyncio.ensure_future(send(three_nodes, body, "chat", f"gone-{n}")) for n in range(20)]

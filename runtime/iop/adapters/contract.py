@@ -14,7 +14,7 @@ Operation = Literal["chat.completions", "responses"]
 Headers = tuple[tuple[str, str], ...]
 
 #: failure kinds of a run that ended without an HTTP status from the engine: it may go back to the line
-RETURNABLE = frozenset({"unreachable", "reset", "busy"})
+RETURNABLE = frozenset({"unreachable", "reset", "busy", "stopping"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,9 @@ from iop.domain.snapshots import PoolSnapshot
 from iop.domain.specs import LineBounds, PoolSpec
 
 #: failures without an HTTP status from the engine: before the first byte they take a request back to the line
-FAILURES = frozenset({"unreachable", "reset", "link_lost", "busy"})
+FAILURES = frozenset({"unreachable", "reset", "link_lost", "busy", "stopping"})
+#: the node itself declined (its gate is full, or it is leaving): no fault of the engine, so nobody is excluded
+DECLINED = frozenset({"busy", "stopping"})
 
 
 class Admission:
@@ -97,8 +99,9 @@ class Admission:
     def give_back(self, lease_id: int, failure: str, now: float, *, detail: str | None = None) -> Effects:
         """Give a slot back because the work failed without an HTTP status and before the first byte.
 
-        `failure` is unreachable, reset, link_lost or busy (ValueError otherwise). The request is in line again, with
-        that provider excluded unless it was busy; or, with no candidate left, its grant ends as failed.
+        `failure` is unreachable, reset, link_lost, busy or stopping (ValueError otherwise). The request is in line
+        again, with that provider excluded unless its node declined; or, with no candidate left, its grant ends as
+        failed. A node that declined gets no grant for that provider until its next end, hello or good probe.
         """
         if failure not in FAILURES:
             raise ValueError(f"not a failure that takes a request back to the line: {failure}")
@@ -114,8 +117,8 @@ class Admission:
             self._pool.close(held, Outcome.FAILED, reason, error)
         else:
             self._pool.take_back(held, request, reason, now)
+        provider.busy = provider.busy or failure in DECLINED
         if failure == "busy":
-            provider.busy = True
             self._pool.ledger.node_over_capacity += 1
         others = self._pool.candidates(request) if request is not None and request.place is not None else ()
         self._pool.dispatch(dict.fromkeys((provider, *others)), now)
@@ -267,7 +270,7 @@ class Admission:
         """Note the failure; return the error for the client when nobody is left to try."""
         if self._closed:
             return refusals.shutting_down()
-        if failure != "busy":
+        if failure not in DECLINED:
             request.failures[provider_id] = failure
         if self._pool.candidates(request):
             return None

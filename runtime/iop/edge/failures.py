@@ -14,6 +14,8 @@ def to_error(end: End, who: str) -> IopError:
             return UpstreamError(f"The agent on {who} failed{detail}.", code="agent_failed")
         case "busy":
             return Unavailable(f"{who} has no free place{detail}.", retry_after=1)
+        case "stopping":
+            return Unavailable(f"{who} is stopping{detail}.", code="node_draining", retry_after=2)
         case "unreachable" | "reset" | "link_lost":
             return UpstreamError(f"{who} could not be reached ({end.failure}){detail}.")
         case "shutting_down":

@@ -11,8 +11,8 @@ import msgspec
 
 PROTOCOL = 1
 TURNED_AWAY_CODES = ("bad_token", "unknown_node", "protocol_mismatch", "duplicate_node")
-#: `End.failure` on the wire; unreachable, reset and busy mean that no HTTP status came
-FAILURES = ("unreachable", "reset", "busy", "broken", "timeout", "agent_failed", "error_event", "status")
+#: `End.failure` on the wire; unreachable, reset, busy and stopping mean that no HTTP status came
+FAILURES = ("unreachable", "reset", "busy", "stopping", "broken", "timeout", "agent_failed", "error_event", "status")
 #: `End.failure` that the Edge makes itself when the link is gone; never on the wire
 LINK_LOST = "link_lost"
 
@@ -170,8 +170,8 @@ class Head(msgspec.Struct, frozen=True, kw_only=True, tag="head"):
 class End(msgspec.Struct, frozen=True, kw_only=True, tag="end"):
     """Node to Edge, exactly one per run, once the work has really ended.
 
-    `failure` (when outcome is failed): unreachable | reset | busy | broken | timeout | agent_failed | error_event |
-    status. unreachable, reset and busy mean that no HTTP status came: such a request may go back to the line.
+    `failure` (when outcome is failed): unreachable | reset | busy | stopping | broken | timeout | agent_failed | error_event |
+    status. unreachable, reset, busy and stopping mean that no HTTP status came: such a request may go back to the line.
     """
 
     run: int

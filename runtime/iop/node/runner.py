@@ -104,7 +104,7 @@ class Runner:
             self._client_gone(work)
 
     def begin_drain(self) -> None:
-        """Take no new runs: from now on each is answered `busy`."""
+        """Take no new runs: from now on each is answered `stopping`."""
         self._draining = True
 
     def cut_all(self, detail: str) -> None:
@@ -130,7 +130,7 @@ class Runner:
 
     def _admit(self, link: Connection, run: Run) -> RunEnd | None:
         if self._draining:
-            return RunEnd(Outcome.FAILED, "busy", "the node is stopping")
+            return RunEnd(Outcome.FAILED, "stopping", "the node is stopping")
         mounted = self._rack.get(run.adapter)
         if mounted is None:
             why = self._rack.failures.get(run.adapter, "it is not in this node's config")

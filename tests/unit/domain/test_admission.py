@@ -220,6 +220,15 @@ def test_busy_excludes_nobody_and_stops_that_provider_until_it_is_heard_of() -> 
     assert desk.snapshot().anomalies.node_over_capacity == 1
 
 
+def test_a_stopping_node_declines_without_an_anomaly() -> None:
+    """A node that leaves declines what raced its leaving: like busy, but nobody did anything wrong."""
+    desk = Desk({"a": 1})
+    desk.ask("r1")
+    assert terse(desk.do("give_back", desk.lease_of("r1"), "stopping")) == [("returned", "r1", "a")]
+    assert desk.provider("a").in_flight == 0
+    assert desk.snapshot().anomalies.node_over_capacity == 0
+
+
 def test_a_busy_provider_that_holds_nothing_waits_for_a_good_probe() -> None:
     """With no run of ours to end there, a good probe lets it take work again; a bad one does not."""
     desk = Desk({"a": 1})

@@ -37,15 +37,15 @@ async def _post(listener: Listener, body: bytes, *headers: str) -> tuple[int, by
 
 RAW_DEFLATE = zlib.compressobj(wbits=-15)
 PACKED = [
-    ("gzip", gzip.compress(b"hello")),
-    ("x-gzip", gzip.compress(b"hello")),
+    ("gzip", gzip.compress(b"hello", mtime=0)),
+    ("x-gzip", gzip.compress(b"hello", mtime=0)),
     ("deflate", zlib.compress(b"hello")),
     ("deflate", RAW_DEFLATE.compress(b"hello") + RAW_DEFLATE.flush()),
     ("identity", b"hello"),
 ]
 
 
-@pytest.mark.parametrize(("coding", "body"), PACKED)
+@pytest.mark.parametrize(("coding", "body"), PACKED, ids=["gzip", "x-gzip", "zlib", "raw-deflate", "identity"])
 async def test_known_codings_are_decoded_once(listener: Listener, coding: str, body: bytes) -> None:
     """gzip, deflate (with and without its header) and identity give the plain body."""
     assert await _post(listener, body, f"Content-Encoding: {coding}") == (200, b"hello")
@@ -58,9 +58,9 @@ async def test_known_codings_are_decoded_once(listener: Listener, coding: str, b
         (413, "gzip", gzip.compress(b"\0" * 50_000_000, 1)),
         (400, "gzip", b'{"plain": true}'),
         (400, "gzip", gzip.compress(b"hello" * 100)[:-9]),
-        (400, "gzip", gzip.compress(b"hello") + b"more"),
+        (400, "gzip", gzip.compress(b"hello", mtime=0) + b"more"),
         (415, "br", b"hello"),
-        (415, "gzip, gzip", gzip.compress(gzip.compress(b"hello"))),
+        (415, "gzip, gzip", gzip.compress(gzip.compress(b"hello", mtime=0))),
     ],
     ids=["long", "bomb", "not-gzip", "cut", "trailing", "brotli", "stacked"],
 )

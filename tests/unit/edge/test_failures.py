@@ -12,6 +12,7 @@ from iop.link.messages import End
         ("timeout", 504, "upstream_timeout"),
         ("agent_failed", 502, "agent_failed"),
         ("busy", 503, "no_provider_available"),
+        ("stopping", 503, "node_draining"),
         ("unreachable", 502, "upstream_unreachable"),
         ("reset", 502, "upstream_unreachable"),
         ("link_lost", 502, "upstream_unreachable"),

@@ -251,20 +251,20 @@ async def test_reported_work_can_be_cancelled() -> None:
 
 
 async def test_draining_refuses_and_cutting_ends() -> None:
-    """While draining new runs are busy; a cut fails the rest: `reset` without a status line, `broken` after it."""
+    """While draining new runs are told so; a cut fails the rest: `reset` without a status line, `broken` after it."""
     bench = Bench()
     await bench.begin(1)
     await bench.begin(2)
     await bench.engine.sinks[1].head(200, ())
     bench.runner.begin_drain()
     await bench.begin(3)
-    assert bench.ends() == [(3, "failed", "busy")]
+    assert bench.ends() == [(3, "failed", "stopping")]
     idle = asyncio.ensure_future(bench.runner.idle())
     await turns()
     assert not idle.done()
     bench.runner.cut_all("the node is stopping")
     await idle
-    assert sorted(bench.ends()) == [(1, "failed", "reset"), (2, "failed", "broken"), (3, "failed", "busy")]
+    assert sorted(bench.ends()) == [(1, "failed", "reset"), (2, "failed", "broken"), (3, "failed", "stopping")]
 
 
 async def test_a_config_push_leaves_running_work_alone() -> None:

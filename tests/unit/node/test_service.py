@@ -147,7 +147,7 @@ async def test_drain_finishes_what_runs(bench: Bench) -> None:
     bench.factory.last("e1").finish("r1")
     await drain
     assert [(end.run, end.outcome, end.failure) for end in bench.link.of(End) if isinstance(end, End)] == [
-        (2, "failed", "busy"),
+        (2, "failed", "stopping"),
         (1, "completed", None),
     ]
 
