@@ -20,7 +20,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         agent.answer(sys.stdin.buffer, sys.stdout.buffer, delay=arguments.delay)
         return 0
     try:
-        api_key = arguments.api_key_file and arguments.api_key_file.read_text(encoding="utf-8").strip()
+        api_key = None if arguments.api_key_file is None else _key(arguments.api_key_file)
     except (OSError, ValueError) as error:
         print(f"error: cannot read {arguments.api_key_file}: {error}", file=sys.stderr)
         return 2
@@ -28,7 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         model=arguments.model,
         slots=arguments.slots,
         tokens_per_second=arguments.tokens_per_second,
-        api_key=api_key or None,
+        api_key=api_key,
     )
     return serve(
         lambda: SimulatorService(spec, arguments.listen),
@@ -51,6 +51,12 @@ def _parser() -> argparse.ArgumentParser:
     stand_in = commands.add_parser("agent", help="read a prompt from stdin, answer `agent: <prompt>` on stdout")
     stand_in.add_argument("--delay", type=_seconds, default=0.0, metavar="S", help="seconds before each word")
     return parser
+
+
+def _key(path: Path) -> str:
+    if not (key := path.read_text(encoding="utf-8").strip()):
+        raise ValueError("there is no key in it")
+    return key
 
 
 def _address(text: str) -> str:

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 
 from aiohttp import web
 
-from iop.simulator.answers import Answer, answer
+from iop.simulator.answers import Said, token
 from iop.simulator.asked import Asked, Operation, Refused, read
 from iop.simulator.slots import Slots
 
@@ -61,7 +61,7 @@ class Simulator:
                 asked = read(operation, await request.read(), (self.spec.model,))
             except Refused as refused:
                 return web.json_response(refused.body, status=refused.status)
-            said = answer(asked, next(self._serial), int(time.time()))
+            said = Said(asked, next(self._serial), int(time.time()))
             try:
                 async with self.slots.held():
                     if asked.stream:
@@ -73,16 +73,17 @@ class Simulator:
 
         return handle
 
-    async def _stream(self, request: web.Request, asked: Asked, said: Answer) -> web.StreamResponse:
+    async def _stream(self, request: web.Request, asked: Asked, said: Said) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8"})
         response.enable_chunked_encoding()
         await response.prepare(request)
         begun = asyncio.get_running_loop().time()
-        await response.write(said.opening())
+        events = said.stream()
+        await response.write(events.start())
         for number in range(asked.tokens):
             await self._paced(number + 1, begun)
-            await response.write(said.piece(number))
-        await response.write(said.closing())
+            await response.write(events.delta(token(number)))
+        await response.write(said.closing(events))
         await response.write_eof()
         return response
 

@@ -114,6 +114,10 @@ class EngineHttp:
             raise EngineError("unreachable", _brief(error)) from error
         except aiohttp.ClientResponseError as error:
             raise EngineError("broken", f"the answer is not HTTP: {error.message}") from error
+        except aiohttp.ServerDisconnectedError as error:
+            if not isinstance(error.message, str):  # the head, as far as it came
+                raise EngineError("broken", "the answer was cut within its headers") from error
+            raise EngineError("reset", "the connection was closed before a status line") from error
         except (aiohttp.ClientError, OSError) as error:
             raise EngineError("reset", f"connection lost before a status line: {_brief(error)}") from error
         return EngineAnswer(response)

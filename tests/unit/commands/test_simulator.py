@@ -55,10 +55,12 @@ def test_wrong_usage_exits_2(options, capsys):
     assert "usage: iop-simulator" in capsys.readouterr().err
 
 
-def test_unreadable_key_file_exits_2(tmp_path, capsys):
-    """A key file that cannot be read is told by its name."""
-    assert main(["serve", "--model", "m", "--api-key-file", str(tmp_path / "none")]) == 2
-    assert "none" in capsys.readouterr().err
+@pytest.mark.parametrize("name", ["none", "empty"])
+def test_unusable_key_file_exits_2(tmp_path, capsys, name):
+    """A key file that is missing or empty is told by its name, never taken for "no key needed"."""
+    (tmp_path / "empty").write_text("\n")
+    assert main(["serve", "--model", "m", "--api-key-file", str(tmp_path / name)]) == 2
+    assert name in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("option", ["--help", "--version"])

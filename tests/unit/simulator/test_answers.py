@@ -4,27 +4,24 @@ import json
 
 import pytest
 
-from iop.simulator.answers import answer
+from iop.simulator.answers import Said, token
 from iop.simulator.asked import Asked
 
+TEXT = "token1 token2 token3"
 
-def ask(operation, *, tokens=3, limited=True, usage=False):
-    """Return an `Asked` for the model `m`."""
-    return Asked(
-        operation=operation,
-        model="m",
-        stream=True,
-        tokens=tokens,
-        limited=limited,
-        include_usage=usage,
-        prompt_tokens=5,
+
+def say(operation, *, limited=True, usage=False):
+    """Return the answer to a request for three tokens of the model `m`."""
+    asked = Asked(
+        operation=operation, model="m", stream=True, tokens=3, limited=limited, include_usage=usage, prompt_tokens=5
     )
+    return Said(asked, 7, 1000)
 
 
-def streamed(asked):
+def streamed(said):
     """Return the data lines of the whole stream."""
-    said = answer(asked, 7, 1000)
-    raw = said.opening() + b"".join(said.piece(number) for number in range(asked.tokens)) + said.closing()
+    stream = said.stream()
+    raw = stream.start() + b"".join(stream.delta(token(number)) for number in range(3)) + said.closing(stream)
     return [line.removeprefix("data: ") for line in raw.decode().splitlines() if line.startswith("data: ")]
 
 
@@ -32,30 +29,29 @@ def streamed(asked):
 @pytest.mark.parametrize("usage", [False, True])
 def test_chat(limited, finish, usage):
     """A chat stream has role, tokens, finish, usage when asked for and [DONE]; joined it is the whole answer."""
-    asked = ask("chat.completions", limited=limited, usage=usage)
-    whole = answer(asked, 7, 1000).whole()
-    lines = streamed(asked)
+    said = say("chat.completions", limited=limited, usage=usage)
+    whole = said.whole()
+    lines = streamed(said)
     assert lines[-1] == "[DONE]"
     chunks = [json.loads(line) for line in lines[:-1]]
     choices = [chunk["choices"][0] for chunk in chunks if chunk["choices"]]
-    text = "".join(choice["delta"].get("content", "") for choice in choices)
-    assert text == whole["choices"][0]["message"]["content"] == "token1 token2 token3"
+    assert "".join(choice["delta"].get("content", "") for choice in choices) == TEXT
+    assert whole["choices"][0]["message"]["content"] == TEXT
     assert choices[-1]["finish_reason"] == whole["choices"][0]["finish_reason"] == finish
-    assert [chunk["usage"] for chunk in chunks if "usage" in chunk] == ([whole["usage"]] if usage else [])
-    assert whole["usage"] == {"prompt_tokens": 5, "completion_tokens": 3, "total_tokens": 8}
+    assert [chunk["usage"] for chunk in chunks if chunk.get("usage")] == ([whole["usage"]] if usage else [])
+    assert (whole["usage"]["prompt_tokens"], whole["usage"]["completion_tokens"]) == (5, 3)
 
 
-@pytest.mark.parametrize(("limited", "status"), [(True, "incomplete"), (False, "completed")])
-def test_responses(limited, status):
+def test_responses():
     """A responses stream is numbered without a gap and ends with the response that a plain answer would be."""
-    asked = ask("responses", limited=limited)
-    whole = answer(asked, 7, 1000).whole()
-    events = [json.loads(line) for line in streamed(asked)]
+    said = say("responses")
+    whole = said.whole()
+    events = [json.loads(line) for line in streamed(said)]
     assert [event["sequence_number"] for event in events] == list(range(len(events)))
-    assert [event["type"].removeprefix("response.") for event in events] == [
-        "created", "in_progress", "output_item.added", "content_part.added", *["output_text.delta"] * 3,
-        "output_text.done", "content_part.done", "output_item.done", "completed",
+    assert [event["delta"] for event in events if event["type"] == "response.output_text.delta"] == [
+        "token1", " token2", " token3",
     ]  # fmt: skip
+    assert events[-1]["type"] == "response.completed"
     assert events[-1]["response"] == whole
-    assert whole["status"] == status
-    assert whole["output"][0]["content"][0]["text"] == "token1 token2 token3"
+    assert whole["output"][0]["content"][0]["text"] == TEXT
+    assert (whole["usage"]["input_tokens"], whole["usage"]["output_tokens"]) == (5, 3)

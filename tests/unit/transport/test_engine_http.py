@@ -178,6 +178,18 @@ async def test_not_http_is_broken():
     assert caught.value.failure == "broken"
 
 
+async def test_a_cut_within_the_headers_is_not_a_reset():
+    """Once a status line came, the engine has answered: such a request does not go back to the line."""
+
+    async def script(exchange: Exchange) -> None:
+        await exchange.send(stream_head()[:-3])
+        exchange.close()
+
+    with pytest.raises(EngineError) as caught:
+        await fetch(script)
+    assert caught.value.failure == "broken"
+
+
 @pytest.mark.parametrize(
     "sent",
     [
