@@ -277,9 +277,9 @@ async def test_a_slow_reader_is_not_the_engines_silence():
     async with FakeUp(sends(stream_head(), chunk(TEXT), chunk(DONE), LAST_CHUNK)) as up:
         adapter = make(up.url)
         async with asyncio.TaskGroup() as group:
-            task = group.create_task(adapter.run(ask(idle_timeout=0.1), sink))
+            task = group.create_task(adapter.run(ask(idle_timeout=0.3), sink))
             await until(lambda: sink.status == 200)
-            await asyncio.sleep(0.3)
+            await asyncio.sleep(0.6)
             sink.gate.set()
         await adapter.close()
     assert task.result() == COMPLETED
