@@ -30,7 +30,7 @@ CODED = [
 ]
 
 
-@pytest.mark.parametrize(("codings", "coded"), CODED)
+@pytest.mark.parametrize(("codings", "coded"), CODED, ids=range(len(CODED)))
 @pytest.mark.parametrize("step", [3, 700, 100_000])
 def test_decodes_in_any_cut(codings, coded, step):
     """Field case B19: each coding, also chained, decodes however the bytes are cut."""
