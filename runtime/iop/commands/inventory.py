@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from iop.config.inventory import Inventory, InventoryError, load_inventory
+from iop.config.inventory_picture import operator_yaml
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -18,13 +19,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="iop.commands.inventory", description="An environment as JSON.")
     parser.add_argument("target", help="dev, local, …: a folder below inventory/")
     parser.add_argument("--root", type=Path, default=None, help="the checkout (default: around the working directory)")
+    parser.add_argument("--operator", action="store_true", help="print the YAML of agent-test/TARGET/inventory.yaml")
     options = parser.parse_args(arguments)
     try:
         found = load_inventory(options.target, options.root)
     except InventoryError as error:
         print(error, file=sys.stderr)
         return 1
-    print(json.dumps(derived(found), indent=2))
+    print(operator_yaml(found) if options.operator else json.dumps(derived(found), indent=2))
     return 0
 
 
