@@ -26,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except InventoryError as error:
         print(error, file=sys.stderr)
         return 1
-    print(operator_yaml(found) if options.operator else json.dumps(derived(found), indent=2))
+    print(operator_yaml(found).rstrip("\n") if options.operator else json.dumps(derived(found), indent=2))
     return 0
 
 
