@@ -17,7 +17,7 @@ ANY_PYTHON = $(if $(wildcard $(PYTHON)),$(PYTHON),$(BASE_PYTHON))
 LAUNCH = $(PYTHON) playbooks/launch.py
 
 .DEFAULT_GOAL := help
-.PHONY: help tools env venv dev down clean check lint test test-fast test-cluster test-engines test-deploy smoke locks
+.PHONY: help tools env venv dev down clean check lint operator-inventory test test-fast test-cluster test-engines test-deploy smoke locks
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | awk -F'|' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -74,6 +74,10 @@ test-engines: $(READY) ## the same burst over real llama.cpp servers
 
 test-deploy: $(READY) ## deploys into a temporary clone: twice, broken, repaired, removed
 	$(PYTHON) -m pytest tests/deploy
+
+operator-inventory: $(READY) ## write agent-test/dev/inventory.yaml from inventory/dev
+	PYTHONPATH=runtime $(PYTHON) -m iop.commands.inventory dev --operator > agent-test/dev/inventory.yaml.new
+	mv agent-test/dev/inventory.yaml.new agent-test/dev/inventory.yaml
 
 # Versions and hashes of what is installed on hosts, one file per platform; no registry is named in them.
 LOCKS := linux-x86_64:x86_64-manylinux_2_28 linux-arm64:aarch64-manylinux_2_28 macos-arm64:aarch64-apple-darwin windows-amd64:x86_64-pc-windows-msvc

@@ -7,7 +7,7 @@ import yaml
 from iop.config.inventory import Host, Inventory
 
 _HEAD = """\
-# The {env} environment as operators see it. Generated from inventory/{env} by `make operator-inventory`; edit the inventory.
+# The {env} environment as operators see it. Generated from inventory/{env} by `make operator-inventory`: edit that.
 # {picture}.
 """
 

@@ -35,3 +35,9 @@ def test_an_unusable_inventory_exits_1_with_the_place(tmp_path: Path, capsys: py
 
     assert main(["dev", "--root", str(tmp_path)]) == 1
     assert f"{folder}/host_vars/mac/node.yml:17:15" in capsys.readouterr().err
+
+
+def test_the_operators_yaml_is_printed_as_it_is_kept(capsys: pytest.CaptureFixture[str]) -> None:
+    """`--operator` prints the file of agent-test/ to the byte, so that a redirect makes it."""
+    assert main(["dev", "--root", str(ROOT), "--operator"]) == 0
+    assert capsys.readouterr().out == (ROOT / "agent-test" / "dev" / "inventory.yaml").read_text(encoding="utf-8")
