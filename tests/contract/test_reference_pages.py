@@ -1,4 +1,4 @@
-"""The reference pages are complete: keys, defaults, findings, error codes, routes, events, fields, verbs, exit codes."""
+"""The reference pages are complete: keys, defaults, findings, errors, routes, events, fields, verbs, exit codes."""
 
 import argparse
 import re
