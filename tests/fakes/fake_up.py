@@ -5,6 +5,8 @@ async def script(exchange: Exchange) -> None:
 
 async with FakeUp(script) as up:
     ...  # up.url is "http://127.0.0.1:<port>/v1"
+
+`FakeUp(script, probe=healthy)` answers GETs apart: they are in neither `requests` nor `hwm`.
 """
 
 import asyncio
@@ -98,6 +100,7 @@ class _Wire(asyncio.Protocol):
     def __init__(self, up: "FakeUp") -> None:
         self._up = up
         self.buffer = bytearray()
+        self.busy = False
         self.peer_left = asyncio.Event()
         self._news = asyncio.Event()
         self._writable = asyncio.Event()
@@ -114,6 +117,7 @@ class _Wire(asyncio.Protocol):
 
     def eof_received(self) -> bool:
         self.peer_left.set()
+        self._up.over(self)
         self._news.set()
         return True
 
@@ -181,17 +185,30 @@ class _Wire(asyncio.Protocol):
             body += self.buffer[line : line + size]
 
 
-class FakeUp:
-    """The engine. `requests` in arrival order; `hwm` = most scripts that ever ran at once; `running` = now."""
+async def healthy(exchange: Exchange) -> None:
+    """Answer a probe as an engine that is up."""
+    await exchange.send(response(200, b'{"object": "list", "data": []}'))
 
-    def __init__(self, script: Script) -> None:
+
+class FakeUp:
+    """The engine. `requests` in arrival order; `hwm` = most that ever ran at once; `running` = now.
+
+    A request runs from its last byte to the end of its script, or until its client is gone.
+    """
+
+    def __init__(self, script: Script, *, probe: Script | None = None) -> None:
         self.script = script
+        self.probe = probe
         self.requests: list[Exchange] = []
         self.running = 0
         self.hwm = 0
         self.connections = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._wires: set[_Wire] = set()
+
+    def stop_listening(self) -> None:
+        """Refuse connections from now on."""
+        self._server.close()
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.get_running_loop().create_server(lambda: _Wire(self), "127.0.0.1", 0)
@@ -228,15 +245,24 @@ class FakeUp:
         task = asyncio.get_running_loop().create_task(self._serve(wire))
         self._tasks.add(task)
 
+    def over(self, wire: _Wire) -> None:
+        """Count a connection's request as no longer running: its script has ended, or its client is gone."""
+        self.running -= wire.busy
+        wire.busy = False
+
     async def _serve(self, wire: _Wire) -> None:
         while (exchange := await wire.read_request()) is not None:
+            if self.probe is not None and exchange.method == "GET":
+                await self.probe(exchange)
+                continue
             self.requests.append(exchange)
+            wire.busy = True
             self.running += 1
             self.hwm = max(self.hwm, self.running)
             try:
                 await self.script(exchange)
             finally:
-                self.running -= 1
+                self.over(wire)
             if wire.transport.is_closing():
                 return
         wire.transport.close()

@@ -1,0 +1,300 @@
+"""The whole runtime in one process: an Edge, real nodes, raw engines; and what must hold when a case is over.
+
+async with stack(folder, Engine(script, capacity=2), agents={"agent": python(program)}) as s:
+    client = await s.open({"model": "m", ...})
+"""
+
+import asyncio
+import contextlib
+import gc
+import json
+import logging
+import uuid
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+
+from iop.config.load import load_edge, load_node
+from iop.domain.law import violations_of_status
+from iop.node.service import NodeService
+from iop.wiring.edge import EdgeService
+from iop.wiring.node import build_node
+from tests.fakes.agents import living
+from tests.fakes.fake_up import Exchange, FakeUp, Script, healthy, response
+from tests.fakes.raw_client import Answer, RawClient
+from tests.fakes.until import until
+
+CHAT = "/v1/chat/completions"
+RESPONSES = "/v1/responses"
+CLEAN = {"double_release": 0, "stale_release": 0, "node_over_capacity": 0}
+
+
+async def answer_ok(exchange: Exchange) -> None:
+    """The script of an engine in its best health."""
+    await exchange.send(response(200, b'{"object": "chat.completion", "choices": []}'))
+
+
+@dataclass(frozen=True)
+class Engine:
+    """One provider `p1`, `p2`, … and its engine: a script for a FakeUp, or the URL of something that already runs."""
+
+    script: Script | str
+    capacity: int = 1
+    on_disconnect: Literal["cancel", "cancel_streams", "finish"] = "cancel"
+    node: str = "n1"
+
+
+@dataclass
+class Stack:
+    """A running stack. `ups[0]` is the engine of provider `p1`, in the order of the engines given."""
+
+    edge: EdgeService
+    ready: dict[str, str]
+    marker: str
+    ups: list[FakeUp] = field(default_factory=list)
+    nodes: list[NodeService] = field(default_factory=list)
+
+    @property
+    def up(self) -> FakeUp:
+        """The first engine."""
+        return self.ups[0]
+
+    def address(self, port: str = "openai") -> tuple[str, int]:
+        """host, port of a listener of the Edge."""
+        host, number = self.ready[port].rsplit(":", 1)
+        return host, int(number)
+
+    @property
+    def base_url(self) -> str:
+        """Base URL for OpenAI clients."""
+        return f"http://{self.ready['openai']}/v1"
+
+    async def open(self, body: Any = None, path: str = CHAT, *headers: str) -> RawClient:
+        """Send a request (default: a plain chat request for `m`) and read nothing yet."""
+        client = await RawClient.connect(self.address())
+        await client.post(path, chat() if body is None else encoded(body), *headers)
+        return client
+
+    async def post(self, body: Any = None, path: str = CHAT, *headers: str) -> Answer:
+        """Send a request and read its whole answer."""
+        return await (await self.open(body, path, *headers)).answer()
+
+    async def get(self, path: str, port: str = "openai") -> Answer:
+        """GET a path on a port of the Edge."""
+        client = await RawClient.connect(self.address(port))
+        await client.send(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n".encode())
+        return await client.answer()
+
+    def status(self) -> dict[str, Any]:
+        """The status; each one read must satisfy the conservation law."""
+        status: dict[str, Any] = self.edge._core.status()
+        assert violations_of_status(status) == []
+        assert status["anomalies"] == CLEAN
+        return status
+
+    def totals(self, *names: str) -> tuple[int, ...]:
+        """Some of the totals."""
+        totals = self.status()["totals"]
+        return tuple(totals[name] for name in names)
+
+    def load(self) -> tuple[int, int]:
+        """in_flight, queued."""
+        in_flight, queued = self.totals("in_flight", "queued")
+        return in_flight, queued
+
+    def direct(self, node: str = "n1") -> dict[str, int]:
+        """The direct counters of a node."""
+        found: dict[str, int] = next(entry["direct"] for entry in self.status()["nodes"] if entry["id"] == node)
+        return found
+
+    async def until(self, condition: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
+        """Wait until a status satisfies the condition; return it."""
+        found: dict[str, Any] = {}
+
+        def check() -> object:
+            nonlocal found
+            found = self.status()
+            return condition(found)
+
+        await until(check)
+        return found
+
+    async def idle(self) -> None:
+        """Wait until nothing is in flight or queued, pool and direct alike."""
+        await self.until(lambda s: is_idle(s))
+
+
+def is_idle(status: dict[str, Any]) -> bool:
+    """True when a status tells of no work at all."""
+    totals = status["totals"]
+    direct = [node["direct"]["in_flight"] for node in status["nodes"]]
+    return totals["in_flight"] == totals["queued"] == 0 and not any(direct)
+
+
+def chat(text: str = "hi", *, model: str = "m", **more: Any) -> bytes:
+    """A chat request."""
+    return encoded({"model": model, "messages": [{"role": "user", "content": text}], **more})
+
+
+def encoded(body: Any) -> bytes:
+    """Bytes as they are, anything else as JSON."""
+    return body if isinstance(body, bytes) else json.dumps(body, ensure_ascii=False).encode()
+
+
+@contextlib.asynccontextmanager
+async def stack(
+    folder: Path,
+    *engines: Engine,
+    agents: Mapping[str, Sequence[str]] | None = None,
+    checks_request: bool = True,
+    **options: Any,
+) -> AsyncIterator[Stack]:
+    """Run the stack; model `m` is served by every provider as `m`, each agent is a model of its name on node n1.
+
+    `options` are further keys of edge.yaml. On the way out the invariants are asserted (see `_settled`).
+    `checks_request=False` leaves out the last normal request, for engines that can serve none.
+    """
+    before = _sockets(), asyncio.all_tasks()
+    with _errors_logged() as errors:
+        async with contextlib.AsyncExitStack() as parts:
+            made = await _start(folder, parts, engines, dict(agents or {}), options)
+            yield made
+            await _settled(made, checks_request=checks_request)
+    await until(lambda: not list(living(made.marker)))
+    await until(lambda: asyncio.all_tasks() <= before[1])
+    gc.collect()  # what was dropped without an end would speak up here (warnings are errors)
+    await until(lambda: _sockets() <= before[0])
+    assert [record.getMessage() for record in errors] == []
+
+
+async def _settled(made: Stack, *, checks_request: bool) -> None:
+    """Nothing runs or waits, also as the admin port tells it, and one more normal request succeeds."""
+    await made.idle()
+    told = (await made.get("/status", "admin")).json
+    assert violations_of_status(told) == []
+    assert is_idle(told)
+    if not checks_request:
+        return
+    for up in made.ups:
+        up.script = answer_ok
+    answer = await made.post()
+    assert answer.status == 200, answer.body
+    await made.idle()
+
+
+async def _start(
+    folder: Path,
+    parts: contextlib.AsyncExitStack,
+    engines: Sequence[Engine],
+    agents: dict[str, Sequence[str]],
+    options: dict[str, Any],
+) -> Stack:
+    ups, urls = [], []
+    for engine in engines:
+        if isinstance(engine.script, str):
+            urls.append(engine.script)
+        else:
+            ups.append(await parts.enter_async_context(FakeUp(engine.script, probe=healthy)))
+            urls.append(ups[-1].url)
+    marker = f"iop-field-{uuid.uuid4().hex}"
+    path = folder / "edge.yaml"
+    path.write_text(yaml.safe_dump(_config(engines, urls, agents, marker) | options), encoding="utf-8")
+    loaded = load_edge(path)
+    assert loaded.ok, loaded.findings
+    edge = EdgeService(loaded, release_id="test")
+    parts.push_async_callback(edge.stop)
+    made = Stack(edge, dict(word.split("=") for word in (await edge.start()).split()[1:]), marker, ups)
+    for node_id in sorted({engine.node for engine in engines} | {"n1"}):
+        made.nodes.append(await _start_node(folder, parts, node_id, made.ready["nodes"]))
+    await made.until(
+        lambda s: (
+            all(node["connected"] for node in s["nodes"])
+            and all(provider["state"] == "ready" for provider in s["provider_snapshots"])
+        )
+    )
+    return made
+
+
+async def _start_node(folder: Path, parts: contextlib.AsyncExitStack, node_id: str, edge: str) -> NodeService:
+    path = folder / f"{node_id}.yaml"
+    path.write_text(yaml.safe_dump({"node": {"id": node_id}, "edge": {"addr": edge}}), encoding="utf-8")
+    loaded = load_node(path)
+    assert loaded.config is not None, loaded.findings
+    node = build_node(loaded.config, folder=folder, release_id="test")
+    parts.push_async_callback(node.stop)
+    await node.start()
+    return node
+
+
+def _config(
+    engines: Sequence[Engine], urls: Sequence[str], agents: dict[str, Sequence[str]], marker: str
+) -> dict[str, Any]:
+    """The edge.yaml of the stack as data."""
+    targets = {
+        name: {"kind": "text", "command": list(command), "env": {"IOP_FIELD": marker}}
+        for name, command in agents.items()
+    }
+    nodes: dict[str, dict[str, Any]] = {}
+    for number, (engine, url) in enumerate(zip(engines, urls, strict=True), start=1):
+        node = nodes.setdefault(engine.node, _node(engine.node))
+        instance = {"name": f"e{number}", "enabled": True, "provider": "other", "endpoint": url}
+        node["adapters"]["openai_compat_instances"].append(instance)
+        node["providers"].append(
+            {
+                "id": f"p{number}",
+                "type": "other",
+                "category": "local_inference",
+                "adapter": f"e{number}",
+                "capacity": engine.capacity,
+                "on_disconnect": engine.on_disconnect,
+            }
+        )
+    nodes.setdefault("n1", _node("n1"))
+    if targets:
+        nodes["n1"]["adapters"]["cli"] = {"enabled": True, "targets": targets}
+    models: list[dict[str, Any]] = [{"id": "m", "providers": {f"p{n}": "m" for n in range(1, len(engines) + 1)}}]
+    models += [{"id": name, "direct": {"node": "n1", "adapter": "cli", "target": name}} for name in targets]
+    return {
+        "edge": {"id": "edge-test"},
+        "listen": {"openai": "127.0.0.1:0", "nodes": "127.0.0.1:0", "admin": "127.0.0.1:0"},
+        "nodes": list(nodes.values()),
+        "models": models,
+        "drain_timeout": "200ms",
+    }
+
+
+def _node(node_id: str) -> dict[str, Any]:
+    return {"id": node_id, "adapters": {"openai_compat_instances": []}, "providers": []}
+
+
+@contextlib.contextmanager
+def _errors_logged() -> Any:
+    """Collect log records that no healthy process writes: errors, and anything with a traceback."""
+    records: list[logging.LogRecord] = []
+
+    class Keeper(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if record.levelno >= logging.ERROR or record.exc_info:
+                records.append(record)
+
+    keeper = Keeper()
+    logging.getLogger().addHandler(keeper)
+    try:
+        yield records
+    finally:
+        logging.getLogger().removeHandler(keeper)
+
+
+def _sockets() -> int:
+    """How many sockets and pipes this process holds (Linux; elsewhere 0)."""
+    folder = Path("/proc/self/fd")
+    if not folder.is_dir():
+        return 0
+    count = 0
+    for handle in folder.iterdir():
+        with contextlib.suppress(OSError):
+            count += str(handle.readlink()).startswith(("socket:", "pipe:"))
+    return count
