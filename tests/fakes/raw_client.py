@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import socket
 import struct
 from dataclasses import dataclass
@@ -36,7 +37,7 @@ class RawClient:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
         self.writer = writer
-        self.seen = b""
+        self.seen = bytearray()
 
     @classmethod
     async def connect(cls, address: tuple[str, int]) -> "RawClient":
@@ -55,24 +56,35 @@ class RawClient:
         await self.send("\r\n".join((*lines, *headers, "", "")).encode() + body)
 
     async def until(self, mark: bytes, count: int = 1) -> bytes:
-        """Read until `mark` was seen `count` times; return everything so far."""
+        """Read until `mark` was seen `count` times; return all that came so far."""
         async with asyncio.timeout(WITHIN):
             while self.seen.count(mark) < count:
                 data = await self.reader.read(65536)
                 assert data, f"the server closed after {self.seen!r}"
                 self.seen += data
-        return self.seen
+        return bytes(self.seen)
 
     async def answer(self) -> Answer:
-        """Read to the end of the connection, and close it."""
+        """Read the whole answer, or to the end of the connection, whichever comes first; then close."""
         async with asyncio.timeout(WITHIN):
             try:
-                while data := await self.reader.read(1 << 20):
+                while not self._whole() and (data := await self.reader.read(1 << 20)):
                     self.seen += data
             except ConnectionResetError:
                 pass
         self.close()
-        return parse(self.seen)
+        return parse(bytes(self.seen))
+
+    def _whole(self) -> bool:
+        """True when an answer with a length or with chunks is all there, so that a server that lingers is no wait."""
+        start = self.seen.find(b"\r\n\r\n") + 4
+        head = bytes(self.seen[:start]).lower()
+        if start < 4 or head.startswith(b"http/1.1 100"):
+            return False
+        if b"transfer-encoding: chunked" in head:
+            return self.seen.endswith(b"\r\n0\r\n\r\n")
+        length = re.search(rb"content-length: *(\d+)", head)
+        return length is not None and len(self.seen) - start >= int(length[1])
 
     def close(self) -> None:
         """End the connection with FIN."""
@@ -90,7 +102,7 @@ class RawClient:
 
 
 def parse(data: bytes) -> Answer:
-    """Read what a server sent on a connection until its end."""
+    """Read one answer from what a server sent."""
     while data.startswith(b"HTTP/1.1 100"):
         data = data.partition(b"\r\n\r\n")[2]
     block, _, rest = data.partition(b"\r\n\r\n")
