@@ -40,10 +40,18 @@ class RawClient:
         self.seen = bytearray()
 
     @classmethod
-    async def connect(cls, address: tuple[str, int]) -> "RawClient":
-        """Connect and send nothing yet."""
-        reader, writer = await asyncio.open_connection(*address)
-        return cls(reader, writer)
+    async def connect(cls, address: tuple[str, int], *, receive_buffer: int | None = None) -> "RawClient":
+        """Connect and send nothing yet; `receive_buffer` bytes is what the kernel takes for a client that is slow."""
+        sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        sock.setblocking(False)
+        if receive_buffer is not None:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        try:
+            await asyncio.get_running_loop().sock_connect(sock, address)
+        except OSError:
+            sock.close()
+            raise
+        return cls(*await asyncio.open_connection(sock=sock))
 
     async def send(self, data: bytes) -> None:
         """Send bytes as they are."""

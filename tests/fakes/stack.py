@@ -56,6 +56,7 @@ class Stack:
     marker: str
     ups: list[FakeUp] = field(default_factory=list)
     nodes: list[NodeService] = field(default_factory=list)
+    clients: list[RawClient] = field(default_factory=list)
 
     @property
     def up(self) -> FakeUp:
@@ -74,9 +75,14 @@ class Stack:
 
     async def open(self, body: Any = None, path: str = CHAT, *headers: str) -> RawClient:
         """Send a request (default: a plain chat request for `m`) and read nothing yet."""
-        client = await RawClient.connect(self.address())
+        client = await self.connect()
         await client.post(path, chat() if body is None else encoded(body), *headers)
         return client
+
+    async def connect(self, port: str = "openai", *, receive_buffer: int | None = None) -> RawClient:
+        """Connect to a port of the Edge and send nothing yet; closed with the stack at the latest."""
+        self.clients.append(await RawClient.connect(self.address(port), receive_buffer=receive_buffer))
+        return self.clients[-1]
 
     async def post(self, body: Any = None, path: str = CHAT, *headers: str) -> Answer:
         """Send a request and read its whole answer."""
@@ -84,7 +90,7 @@ class Stack:
 
     async def get(self, path: str, port: str = "openai") -> Answer:
         """GET a path on a port of the Edge."""
-        client = await RawClient.connect(self.address(port))
+        client = await self.connect(port)
         await client.send(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n".encode())
         return await client.answer()
 
@@ -122,9 +128,14 @@ class Stack:
         await until(check)
         return found
 
+    async def close_clients(self) -> None:
+        """Close what clients left open."""
+        for client in self.clients:
+            client.writer.transport.abort()
+
     async def idle(self) -> None:
         """Wait until nothing is in flight or queued, pool and direct alike."""
-        await self.until(lambda s: is_idle(s))
+        await self.until(is_idle)
 
 
 def is_idle(status: dict[str, Any]) -> bool:
@@ -161,6 +172,7 @@ async def stack(
     with _errors_logged() as errors:
         async with contextlib.AsyncExitStack() as parts:
             made = await _start(folder, parts, engines, dict(agents or {}), options)
+            parts.push_async_callback(made.close_clients)
             yield made
             await _settled(made, checks_request=checks_request)
     await until(lambda: not list(living(made.marker)))

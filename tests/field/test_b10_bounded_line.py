@@ -49,7 +49,7 @@ async def test_b10_three_different_refusals_and_fast_gets(tmp_path: Path) -> Non
 async def test_b10_asking_for_models_takes_no_slot_and_no_place(tmp_path: Path) -> None:
     """Field case B10: model lists and health checks are served and not counted, with a full line and one slot."""
     async with stack(tmp_path, Engine(_hangs), queue={"max_waiting": 1}) as s:
-        clients = [await s.open(), await s.open()]
+        clients = [await s.open() for _ in range(2)]
         await s.until(lambda status: status["totals"]["queued"] == 1)
         for path in ("/v1/models", "/healthz", "/readyz"):
             assert (await s.get(path)).status == 200

@@ -12,7 +12,7 @@ from tests.fakes.agents import python
 from tests.fakes.fake_up import LAST_CHUNK, SSE, Exchange, chunk, head, stream_head
 from tests.fakes.stack import CHAT, RESPONSES, Engine, answer_ok, chat, stack
 
-TEXT = "déjà vu — 統一碼，한국어 🦙👩‍🚀 𝒙"
+TEXT = "déjà vu — 統一碼、한국어 🦙👩‍🚀 𐍈"
 EVENT = json.dumps({"choices": [{"index": 0, "delta": {"content": TEXT}}]}, ensure_ascii=False)
 STREAM = f": ünïcode\n\ndata: {EVENT}\r\n\r\ndata:{EVENT}\n\ndata: [DONE]\n\n".encode()
 BYTEWISE = f"""import sys, time
@@ -48,7 +48,7 @@ async def test_b13_the_engines_bytes_arrive_unchanged(tmp_path: Path, script) ->
 
 @pytest.mark.parametrize("operation", ["chat.completions", "responses"])
 async def test_b13_an_agents_characters_arrive_whole(tmp_path: Path, operation: Operation) -> None:
-    """Field case B13 with a CLI agent: its text comes through in whole characters, whatever pieces it was printed in."""
+    """Field case B13 with a CLI agent: its characters come through whole, whatever pieces they were printed in."""
     body = {"model": "agent", "stream": True, "messages": [{"role": "user", "content": TEXT}]}
     if operation == "responses":
         body["input"] = TEXT

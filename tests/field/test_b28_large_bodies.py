@@ -20,7 +20,7 @@ def _body(size: int) -> bytes:
 
 async def _send(s: Stack, body: bytes, framing: str) -> RawClient:
     """Send a body in one of the ways that clients do."""
-    client = await RawClient.connect(s.address())
+    client = await s.connect()
     if framing == "chunked":
         await client.send(f"{LINES}Transfer-Encoding: chunked\r\n\r\n".encode())
         for at in range(0, len(body), 100_000):
@@ -68,7 +68,7 @@ async def test_b28_a_large_answer_arrives_unchanged(tmp_path: Path, mib: int) ->
 async def test_b28_a_body_over_the_limit_is_refused_early(tmp_path: Path, framing: str) -> None:
     """Field case B28: over http.max_body the answer is a 413 in OpenAI's shape, before the body has been sent."""
     async with stack(tmp_path, Engine(answer_ok), http={"max_body": "2MiB"}) as s:
-        client = await RawClient.connect(s.address())
+        client = await s.connect()
         if framing == "chunked":
             await client.send(f"{LINES}Transfer-Encoding: chunked\r\n\r\n".encode())
             await client.send(b"%x\r\n%s\r\n" % (3 * MIB, b"x" * (2 * MIB + 1)))
@@ -77,6 +77,7 @@ async def test_b28_a_body_over_the_limit_is_refused_early(tmp_path: Path, framin
             await client.send(f"{LINES}{expect}Content-Length: {3 * MIB}\r\n\r\n".encode())
         answer = await client.answer()  # not one more byte was sent
         assert (answer.status, answer.code) == (413, "body_too_large")
+        assert b"100 Continue" not in client.seen
         assert "http.max_body" in answer.json["error"]["message"]
         assert s.up.requests == []
         assert s.totals("received") == (0,)

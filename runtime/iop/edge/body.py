@@ -2,10 +2,12 @@
 
 import zlib
 
-from aiohttp import web
+from aiohttp import HttpVersion11, web
 
 from iop.domain.errors import BadRequest, BodyTooLarge, UnsupportedEncoding
 from iop.edge.middleware import error_response
+
+_CONTINUE = "100-continue"
 
 
 class _Plain:
@@ -71,6 +73,7 @@ async def read_body(request: web.Request, limit: int) -> bytes:
     if request.content_length is not None and request.content_length > limit:
         raise too_large(limit)
     decoder = _decoder(request)
+    await _ask_for_it(request)
     parts: list[bytes] = []
     received = decoded = 0
     try:
@@ -89,9 +92,18 @@ async def read_body(request: web.Request, limit: int) -> bytes:
 
 
 async def expect_handler(request: web.Request) -> web.StreamResponse | None:
-    """Answer `Expect`: 100-continue is granted; anything else is a 400 (aiohttp calls this before the handler)."""
-    if request.headers.get("Expect", "").lower() != "100-continue":
+    """Refuse any `Expect` but 100-continue with a 400 (aiohttp calls this before the handler).
+
+    100-continue is granted by `read_body` when it begins to read: a client that is refused for its headers, its key or
+    its length is told so before it sends anything.
+    """
+    if request.headers.get("Expect", "").lower() != _CONTINUE:
         return error_response(BadRequest("Only 'Expect: 100-continue' is understood."), request)
-    await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-    request.writer.output_size = 0
     return None
+
+
+async def _ask_for_it(request: web.Request) -> None:
+    """Grant `Expect: 100-continue`, unless an HTTP/1.0 client (which knows no interim answers) said it."""
+    if request.headers.get("Expect", "").lower() == _CONTINUE and request.version >= HttpVersion11:
+        await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        request.writer.output_size = 0

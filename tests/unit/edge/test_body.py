@@ -11,6 +11,7 @@ from iop.edge.body import expect_handler, read_body
 from iop.edge.middleware import error_middleware
 from iop.transport.http_server import Listener, listen
 from tests.fakes.raw import raw, request
+from tests.fakes.raw_client import RawClient
 
 LIMIT = 1000
 
@@ -88,3 +89,19 @@ async def test_expect_continue_is_granted(listener: Listener) -> None:
 
     assert good.startswith(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200")
     assert b" 400 " in bad.split(b"\r\n")[0]
+
+
+async def test_a_body_that_is_refused_unread_is_not_asked_for(listener: Listener) -> None:
+    """With `Expect: 100-continue` a refusal by length or coding comes instead of the interim answer, not after it."""
+    for header, status in (("Content-Length: 1001", 413), ("Content-Encoding: br\r\nContent-Length: 5", 415)):
+        head = f"POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nExpect: 100-continue\r\n{header}\r\n\r\n"
+        client = await RawClient.connect((listener.host, listener.port))
+        await client.send(head.encode())
+        assert (await client.answer()).status == status
+        assert client.seen.count(b"HTTP/1.1") == 1
+
+
+async def test_an_http_1_0_client_gets_no_interim_answer(listener: Listener) -> None:
+    """HTTP/1.0 knows no 100: the body is read without it."""
+    head = b"POST / HTTP/1.0\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\nhi"
+    assert (await raw(listener.host, listener.port, head)).startswith(b"HTTP/1.0 200")
