@@ -1,10 +1,23 @@
-"""What all commands share: version text, release id, the options of `serve`. Usage errors exit 2 (argparse's own)."""
+"""What all commands share: version text, release id, reading a config, the options of `serve`.
+
+Usage errors exit 2, which is argparse's own code too.
+"""
 
 import argparse
 import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
 
 from iop import __version__
+from iop.config.load import Loaded, UnreadableFile
 from iop.wiring.logs import LEVELS
+
+EXIT_FINDINGS = 1
+EXIT_USAGE = 2
+
+T = TypeVar("T", bound=Loaded[Any])
 
 
 def release_id() -> str:
@@ -26,3 +39,21 @@ def add_serve_options(parser: argparse.ArgumentParser) -> None:
     """Add `--log-level` and `--log-format` to a `serve` command."""
     parser.add_argument("--log-level", choices=LEVELS, default="info", help="lowest level logged on stderr")
     parser.add_argument("--log-format", choices=("text", "json"), default="text", help="form of a log line")
+
+
+def load_or_report(load: Callable[[Path], T], path: Path) -> T | int:
+    """Read the config that `serve` needs, every finding told on stderr; the exit code where it cannot be used.
+
+    1: it has errors; 2: it cannot be read.
+    """
+    try:
+        loaded = load(path)
+    except UnreadableFile as error:
+        sys.stderr.write(f"error: {error}\n")
+        return EXIT_USAGE
+    for finding in loaded.findings:
+        sys.stderr.write(f"{finding}\n")
+    if not loaded.ok:
+        sys.stderr.write(f"refused: {path} has errors; nothing was started\n")
+        return EXIT_FINDINGS
+    return loaded

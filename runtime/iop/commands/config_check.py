@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from iop.commands.common import EXIT_FINDINGS, EXIT_USAGE
 from iop.config.load import Loaded, UnreadableFile, load_edge
 from iop.config.models import EdgeConfig
 from iop.config.schema import edge_schema
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 - the only name argparse gives it
 
 EXIT_OK = 0
-EXIT_FINDINGS = 1
-EXIT_USAGE = 2
 
 
 def add_parsers(config: "Subparsers") -> None:

@@ -4,8 +4,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from iop.commands.common import add_serve_options, add_version_option
-from iop.config.load import UnreadableFile, load_control
+from iop.commands.common import add_serve_options, add_version_option, load_or_report
+from iop.config.load import load_control
 from iop.wiring.control import ControlService
 from iop.wiring.serve import serve
 
@@ -13,16 +13,11 @@ from iop.wiring.serve import serve
 def main(argv: list[str] | None = None) -> int:
     """Run `iop-control`; return the exit code of the interface page."""
     args = _parser().parse_args(argv)
-    try:
-        loaded = load_control(args.config)
-    except UnreadableFile as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    for finding in loaded.findings:
-        print(finding, file=sys.stderr)
+    loaded = load_or_report(load_control, args.config)
+    if isinstance(loaded, int):
+        return loaded
+    assert loaded.config is not None  # no errors, so there is one
     config = loaded.config
-    if config is None:
-        return 1
     return serve(lambda: ControlService(config), log_level=args.log_level, log_format=args.log_format)
 
 

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from iop.commands import common, config_check, config_refresh
-from iop.commands.config_check import EXIT_FINDINGS, EXIT_USAGE
-from iop.config.load import UnreadableFile, load_edge
+from iop.config.load import load_edge
 from iop.wiring.edge import EdgeService
 from iop.wiring.serve import serve
 
@@ -41,17 +40,10 @@ def _parser() -> argparse.ArgumentParser:
 def _serve(args: argparse.Namespace) -> int:
     if args.config is None:
         sys.stderr.write("edge serve: --config FILE is missing (edge --config FILE serve)\n")
-        return EXIT_USAGE
-    try:
-        loaded = load_edge(args.config)
-    except UnreadableFile as error:
-        sys.stderr.write(f"edge serve: {error}\n")
-        return EXIT_USAGE
-    for finding in loaded.findings:
-        sys.stderr.write(f"{finding}\n")
-    if not loaded.ok:
-        sys.stderr.write(f"refused: {args.config} has errors; nothing was started\n")
-        return EXIT_FINDINGS
+        return common.EXIT_USAGE
+    loaded = common.load_or_report(load_edge, args.config)
+    if isinstance(loaded, int):
+        return loaded
     release_id = common.release_id()
     return serve(
         lambda: EdgeService(loaded, release_id=release_id), log_level=args.log_level, log_format=args.log_format

@@ -4,8 +4,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from iop.commands.common import add_serve_options, add_version_option, release_id
-from iop.config.load import UnreadableFile, load_node
+from iop.commands.common import add_serve_options, add_version_option, load_or_report, release_id
+from iop.config.load import load_node
 from iop.wiring.node import build_node
 from iop.wiring.serve import serve
 
@@ -13,16 +13,11 @@ from iop.wiring.serve import serve
 def main(argv: list[str] | None = None) -> int:
     """Run `iop-node`; return the exit code of the interface page."""
     args = _parser().parse_args(argv)
-    try:
-        loaded = load_node(args.config)
-    except UnreadableFile as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    for finding in loaded.findings:
-        print(finding, file=sys.stderr)
+    loaded = load_or_report(load_node, args.config)
+    if isinstance(loaded, int):
+        return loaded
+    assert loaded.config is not None  # no errors, so there is one
     config = loaded.config
-    if config is None:
-        return 1
     folder = Path(loaded.source).parent
     return serve(
         lambda: build_node(config, folder=folder, release_id=release_id()),
