@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("runtime/iop", "runtime/iop_release")
 PURE = ("domain", "link", "openai")
 MAX_FILE, MAX_TEST_FILE, MAX_BODY, MAX_PARAMETERS = 300, 500, 50, 6
-BROAD_EXCEPT_ALLOWED = {"runtime/iop/edge/middleware.py", "runtime/iop/wiring/serve.py"}
+BROAD_EXCEPT_ALLOWED = {"runtime/iop/transport/http_border.py", "runtime/iop/wiring/serve.py"}
 TASK_ALLOWED = {"runtime/iop/transport/tasks.py"}
 
 #: file -> reason; empty is the aim

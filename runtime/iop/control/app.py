@@ -8,11 +8,12 @@ import msgspec
 from aiohttp import web
 
 from iop.admin.wire import AdminRefused, AdminUnreachable
-from iop.control.middleware import PATHS, error_middleware, host_middleware, request_id
 from iop.control.views import EdgeView, Views
 from iop.domain.errors import BadRequest, UpstreamError
 from iop.transport.hosts import HostRule
+from iop.transport.http_border import error_middleware, host_middleware, request_id
 
+PATHS = "GET /, /edges, /edges/{id}/status, /edges/{id}/events, /healthz"
 VIEWS: web.AppKey[Views] = web.AppKey("views", Views)
 RELAYS = web.AppKey("relays", set[asyncio.Task[object]])
 #: seconds a reader of events may stall one write before it is cut off

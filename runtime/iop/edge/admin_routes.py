@@ -16,9 +16,9 @@ from aiohttp import web
 from iop.domain.errors import BadRequest, IopError, NotFound, Unauthorized, Unavailable, UnsupportedEncoding
 from iop.edge.auth import bearer_token
 from iop.edge.feed import KEEPALIVE_S, Feed
-from iop.edge.middleware import error_middleware, host_middleware, request_id
 from iop.edge.refresh import ACK_TIMEOUT_S, RefreshAsk, RefreshReply
 from iop.transport.hosts import HostRule
+from iop.transport.http_border import error_middleware, host_middleware, request_id
 
 #: bytes; far above any config a person writes
 MAX_ADMIN_BODY = 8 * 1024 * 1024

@@ -5,7 +5,7 @@ import zlib
 from aiohttp import HttpVersion11, web
 
 from iop.domain.errors import BadRequest, BodyTooLarge, UnsupportedEncoding
-from iop.edge.middleware import error_response
+from iop.transport.http_border import error_response
 
 _CONTINUE = "100-continue"
 

@@ -12,11 +12,11 @@ from iop.domain.errors import IopError, Unavailable
 from iop.domain.snapshots import NodeState
 from iop.edge import failures
 from iop.edge.links import LinkRun, Links, NodeOffline, RunSpec
-from iop.edge.middleware import request_id
 from iop.edge.pool import Call
 from iop.edge.relay import Relay
 from iop.link.messages import End
 from iop.openai.headers import request_headers
+from iop.transport.http_border import request_id
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,13 +12,13 @@ from iop.edge.auth import authorize
 from iop.edge.body import expect_handler, read_body
 from iop.edge.direct import Direct
 from iop.edge.door import Ask
-from iop.edge.middleware import error_middleware, host_middleware, request_id
 from iop.edge.pool import Call, Pool
 from iop.openai import models as model_objects
 from iop.openai import paths
 from iop.openai.paths import Operation
 from iop.openai.request import read_request
 from iop.transport.hosts import HostRule
+from iop.transport.http_border import error_middleware, host_middleware, request_id
 
 
 class OpenAIContext(Protocol):

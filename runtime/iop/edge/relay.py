@@ -13,11 +13,11 @@ from aiohttp import web
 
 from iop.domain.errors import IopError
 from iop.edge.links import LinkRun
-from iop.edge.middleware import request_id
 from iop.link.messages import End, Head
 from iop.openai import headers as allowed
 from iop.openai.paths import Operation
 from iop.openai.watch import StreamWatch
+from iop.transport.http_border import request_id
 
 #: bytes of a non-streamed answer held until it is whole; longer ones pass as they come
 HOLD = 1024 * 1024

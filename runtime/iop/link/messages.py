@@ -170,8 +170,8 @@ class Head(msgspec.Struct, frozen=True, kw_only=True, tag="head"):
 class End(msgspec.Struct, frozen=True, kw_only=True, tag="end"):
     """Node to Edge, exactly one per run, once the work has really ended.
 
-    `failure` (when outcome is failed): unreachable | reset | busy | stopping | broken | timeout | agent_failed | error_event |
-    status. unreachable, reset, busy and stopping mean that no HTTP status came: such a request may go back to the line.
+    `failure` (when outcome is failed) is one of FAILURES; unreachable, reset, busy and stopping mean that no HTTP
+    status came: such a request may go back to the line.
     """
 
     run: int

@@ -8,7 +8,7 @@ import pytest
 from aiohttp import web
 
 from iop.edge.body import expect_handler, read_body
-from iop.edge.middleware import error_middleware
+from iop.transport.http_border import error_middleware
 from iop.transport.http_server import Listener, listen
 from tests.fakes.raw import raw, request
 from tests.fakes.raw_client import RawClient

@@ -1,6 +1,6 @@
-"""The HTTP floor's outer skin: request ids, errors as JSON, who may speak (Host, Origin).
+"""The border of every HTTP port: request ids, errors as JSON, who may speak (Host, Origin).
 
-The only place in the Edge that turns an IopError, or a fault nobody expected, into an answer.
+The only place that turns an IopError, or a fault nobody expected, into an answer.
 """
 
 import logging
@@ -57,7 +57,9 @@ async def error_middleware(request: web.Request, handler: Handler) -> web.Stream
         text = f"{request.method} is not allowed for {request.path}; allowed: {allowed}."
         return error_response(MethodNotAllowed(text, allow=allowed), request)
     except web.HTTPNotFound:
-        return error_response(NotFound(f"There is nothing at {request.path}.", code="not_found"), request)
+        there = ", ".join(_routes(request.app))
+        text = f"There is nothing at {request.path[:200]}; there is {there}."
+        return error_response(NotFound(text, code="not_found"), request)
     except web.HTTPException as error:
         return error_response(BadRequest(error.reason or "bad request"), request)
     except ConnectionError:
@@ -68,6 +70,12 @@ async def error_middleware(request: web.Request, handler: Handler) -> web.Stream
     if not response.prepared:
         response.headers.setdefault("x-request-id", request_id(request))
     return response
+
+
+def _routes(app: web.Application) -> list[str]:
+    """Return what the app answers, as `GET /path`."""
+    found = {f"{route.method} {route.resource.canonical}": None for route in app.router.routes() if route.resource}
+    return [name for name in found if not name.startswith("HEAD ")]
 
 
 def host_middleware(rule: HostRule) -> Middleware:

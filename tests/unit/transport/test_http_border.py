@@ -7,8 +7,8 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
 from iop.domain.errors import QueueFull
-from iop.edge.middleware import error_middleware, host_middleware, request_id
 from iop.transport.hosts import HostRule
+from iop.transport.http_border import error_middleware, host_middleware, request_id
 
 
 async def _hello(request: web.Request) -> web.Response:
@@ -78,7 +78,9 @@ async def test_unknown_path_and_method_are_json(client: Client) -> None:
     """404 and 405 of the router have the error object too; 405 names what is allowed."""
     missing, wrong = await client.get("/nothing"), await client.post("/hello")
 
-    assert (await missing.json())["error"]["code"] == "not_found"
+    error = (await missing.json())["error"]
+    assert error["code"] == "not_found"
+    assert "GET /hello" in error["message"]
     assert (await wrong.json())["error"]["code"] == "method_not_allowed"
     assert "GET" in wrong.headers["Allow"]
 
