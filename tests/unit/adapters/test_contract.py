@@ -7,8 +7,9 @@ import pytest
 from iop.adapters.cli.adapter import CliAdapter
 from iop.adapters.contract import RETURNABLE, Adapter, RunEnd
 from iop.adapters.openai_compat.adapter import OpenAICompat
+from iop.domain.admission import FAILURES as RETURN_REASONS
 from iop.domain.effects import Outcome
-from iop.link.messages import EngineInstance
+from iop.link.messages import FAILURES, LINK_LOST, EngineInstance
 
 MADE = [
     CliAdapter([]),
@@ -27,6 +28,8 @@ def test_adapters_have_what_a_node_uses(adapter):
 
 
 def test_only_ends_without_a_status_may_go_back_to_the_line():
-    """Exactly the failures that came before any HTTP status are returnable."""
-    assert frozenset({"unreachable", "reset", "busy"}) == RETURNABLE
+    """Exactly the failures that came before any HTTP status are returnable; link and admission know the same ones."""
+    assert frozenset({"unreachable", "reset", "busy", "stopping"}) == RETURNABLE
+    assert set(FAILURES) >= RETURNABLE
+    assert RETURNABLE | {LINK_LOST} == RETURN_REASONS
     assert RunEnd(Outcome.COMPLETED).failure is None
