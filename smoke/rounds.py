@@ -1,0 +1,247 @@
+"""Rounds: wait for a quiet pool, act, wait for its end, record everything, judge; repeat while the round is void."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+import httpx
+
+from iop.admin.aio import AsyncAdminReader
+from iop.admin.client import AdminClient
+from iop.admin.wire import AdminRefused, AdminUnreachable
+from iop.config.inventory import Inventory
+from smoke.client import Ask, Client, Endpoint, Line, connect
+from smoke.facts import missing
+from smoke.history import Blocker, Engine, Environment, History, Logged, Request, Round, RoundKind, Snapshot, now
+from smoke.verdicts import RoundView, Verdict, judge_round, void
+
+#: further attempts after a void round, then a blocker
+REPEATS = 5
+FIRST_TOKENS, MOST_TOKENS = 64, 2048
+#: seconds the pool must be 0/0 before a burst
+QUIET_S = 2.0
+#: seconds between two looks at the status
+LOOK_S = 0.1
+#: seconds for the pool to become 0/0 after the last answer: engines that finish what a client left may take long
+SETTLE_S = 120.0
+#: seconds for any one step of a round on a slow machine with slow engines; nothing waits that long when all is well
+STEP_S = 900.0
+
+Status = dict[str, Any]
+
+
+class Blocked(Exception):
+    """Something outside of the suite keeps a case from being proved."""
+
+
+@dataclass(slots=True)
+class Stage:
+    """What a running round offers to what happens in it."""
+
+    case: str
+    round_id: str
+    tokens: int
+    env: Environment
+    client: Client
+    group: asyncio.TaskGroup
+    look: Callable[[], Coroutine[Any, Any, Status]]
+    lines: list[Line] = field(default_factory=list)
+    tasks: list[asyncio.Task[Request]] = field(default_factory=list)
+    leaver: str | None = None
+    cli_id: str | None = None
+    _numbers: "count[int]" = field(default_factory=lambda: count(1))
+
+    def start(self, number: int, endpoint: Endpoint) -> list[Line]:
+        """Start `number` streams at once."""
+        lines = [Line(self._ask(endpoint, self.env.smoke_model, self.tokens)) for _ in range(number)]
+        self.lines += lines
+        self.tasks += [self.group.create_task(self.client.send(line)) for line in lines]
+        return lines
+
+    def call_cli(self, model: str) -> asyncio.Task[Request]:
+        """Start one call of a CLI model, not streamed."""
+        line = Line(self._ask("chat", model, None, stream=False, content="Say hello."))
+        self.cli_id = line.ask.request_id
+        task = self.group.create_task(self.client.send(line))
+        self.tasks.append(task)
+        return task
+
+    async def until(self, what: Callable[[Status], bool]) -> bool:
+        """Wait until a status satisfies `what`; False when all requests have ended before that."""
+        while True:
+            ended = all(task.done() for task in self.tasks)
+            if what(await self.look()):
+                return True
+            if ended:
+                return False
+            await asyncio.sleep(LOOK_S / 4)
+
+    async def full(self, queued: int) -> bool:
+        """Wait until every slot is taken and `queued` wait; False when the requests ended before that."""
+        total = self.env.capacity
+        return await self.until(lambda s: s["totals"]["in_flight"] >= total and s["totals"]["queued"] >= queued)
+
+    def _ask(self, endpoint: Endpoint, model: str, tokens: int | None, **more: Any) -> Ask:  # noqa: ANN401 - Ask's own
+        request_id = f"{self.round_id}-{next(self._numbers)}"
+        return Ask(self.case, request_id, endpoint, model, tokens, round_id=self.round_id, **more)
+
+
+Act = Callable[[Stage], Coroutine[Any, Any, None]]
+
+
+class Bench:
+    """One worker's tools: the target, the history, and how many tokens made the last burst overlap."""
+
+    def __init__(
+        self, inventory: Inventory, env: Environment, history: History, run: str, *, quiet_wait: float
+    ) -> None:
+        self.inventory = inventory
+        self.env = env
+        self.history = history
+        self.run = run
+        self.quiet_wait = quiet_wait
+        self._tokens = FIRST_TOKENS
+
+    async def prove(self, case: str, kind: RoundKind, act: Act) -> list[Verdict]:
+        """Run rounds until one is not void and return its verdicts. Raises Blocked, which is recorded as well."""
+        reason = ""
+        try:
+            for attempt in range(1, REPEATS + 2):
+                view = await self._round(case, f"smoke-{self.run}-{case}-{attempt}", kind, act)
+                why = void(view)
+                if why is None:
+                    return judge_round(view)
+                reason = why.reason
+                if why.kind == "short":
+                    self._tokens = min(self._tokens * 2, MOST_TOKENS)
+        except (AdminUnreachable, AdminRefused) as error:
+            raise self.blocked(case, str(error)) from error
+        except TimeoutError as error:
+            raise self.blocked(case, f"a step of the round took longer than {STEP_S:.0f} s") from error
+        raise self.blocked(case, f"{REPEATS + 1} rounds were void; the last one: {reason}")
+
+    def blocked(self, case: str, reason: str) -> Blocked:
+        """Record a blocker and return the exception to raise."""
+        self.history.append(Blocker(now(), case, reason))
+        return Blocked(reason)
+
+    async def _round(self, case: str, round_id: str, kind: RoundKind, act: Act) -> RoundView:
+        async with self._watch(round_id) as watch, connect(self.inventory.openai_url) as client:
+            before = await self._quiet(case, watch)
+            engines = await self._engine_stats()
+            async with asyncio.timeout(STEP_S), asyncio.TaskGroup() as group:
+                stage = Stage(case, round_id, self._tokens, self.env, client, group, watch.look)
+                sampler = group.create_task(watch.sample())
+                await act(stage)
+                await asyncio.gather(*stage.tasks)
+                sampler.cancel()
+            after = await self._settle(watch)
+            first, last = before["events"]["last_seq"], after["events"]["last_seq"]
+            events = await asyncio.to_thread(read_log, self.inventory.admin_url, first, last)
+            counters = _pairs(round_id, engines, await self._engine_stats())
+        requests = tuple(task.result() for task in stage.tasks)
+        ids = tuple(line.ask.request_id for line in stage.lines)
+        record = Round(
+            now(), round_id, case, kind, stage.tokens, ids, first, last, cli_id=stage.cli_id, leaver=stage.leaver
+        )
+        logged = [Logged(now(), round_id, event) for event in events]
+        self.history.append(record, *requests, *logged, *counters)
+        return RoundView(self.env, record, requests, tuple(watch.snapshots), tuple(events), counters)
+
+    async def _quiet(self, case: str, watch: "_Watch") -> Status:
+        """Wait for a whole, idle pool: all ready, and 0/0 without a new request for `QUIET_S`. Raises Blocked."""
+        loop = asyncio.get_running_loop()
+        end, since, received = loop.time() + self.quiet_wait, loop.time(), -1
+        while True:
+            status = await watch.read()
+            totals, lacking = status["totals"], missing(self.env, status)
+            direct = sum(node["direct"]["in_flight"] for node in status["nodes"])
+            idle = totals["in_flight"] == totals["queued"] == direct == 0 and not lacking
+            if not idle or totals["received"] != received:
+                since, received = loop.time(), totals["received"]
+            if idle and loop.time() - since >= QUIET_S:
+                return await watch.look()
+            if loop.time() > end:
+                busy = f"in flight {totals['in_flight']}, queued {totals['queued']}, direct {direct}"
+                why = "; ".join(lacking) or f"the pool was not 0/0 for {QUIET_S:.0f} s ({busy}); other traffic?"
+                raise self.blocked(case, f"{why} (waited {self.quiet_wait:.0f} s, --quiet-wait)")
+            await asyncio.sleep(LOOK_S)
+
+    async def _settle(self, watch: "_Watch") -> Status:
+        """Wait for 0/0 and return the last status seen; whether it is 0/0 is for the verdicts."""
+        end = asyncio.get_running_loop().time() + SETTLE_S
+        while True:
+            status = await watch.look()
+            totals = status["totals"]
+            if totals["in_flight"] == totals["queued"] == 0 or asyncio.get_running_loop().time() > end:
+                return status
+            await asyncio.sleep(LOOK_S)
+
+    async def _engine_stats(self) -> dict[str, dict[str, int]]:
+        """The simulators' counters; empty where the engines are none (another engine behind the same inventory)."""
+        if self.inventory.kind != "loopback" or self.inventory.engine_kind != "simulator":
+            return {}
+        found = {}
+        async with httpx.AsyncClient(trust_env=False, timeout=30.0) as http:
+            for provider in self.inventory.providers.values():
+                with contextlib.suppress(httpx.HTTPError, ValueError):
+                    answer = await http.get(provider.endpoint.removesuffix("/v1") + "/stats")
+                    if answer.status_code == 200 and "peak_offered" in (stats := answer.json()):
+                        found[provider.id] = stats
+        return found
+
+    @asynccontextmanager
+    async def _watch(self, round_id: str) -> "AsyncIterator[_Watch]":
+        reader = AsyncAdminReader(self.inventory.admin_url, timeout=30.0)
+        try:
+            yield _Watch(reader, self.history, round_id)
+        finally:
+            await reader.close()
+
+
+class _Watch:
+    """Reads the status; `look` also records it as a snapshot of the round."""
+
+    def __init__(self, reader: AsyncAdminReader, history: History, round_id: str) -> None:
+        self._reader = reader
+        self._history = history
+        self._round_id = round_id
+        self.snapshots: list[Snapshot] = []
+
+    async def read(self) -> Status:
+        return await self._reader.status()
+
+    async def look(self) -> Status:
+        status = await self._reader.status()
+        snapshot = Snapshot(now(), self._round_id, status)
+        self.snapshots.append(snapshot)
+        self._history.append(snapshot)
+        return status
+
+    async def sample(self) -> None:
+        while True:
+            await self.look()
+            await asyncio.sleep(LOOK_S)
+
+
+def read_log(admin_url: str, first: int, last: int) -> list[dict[str, Any]]:
+    """Read the events after `first` up to `last`, with a `gap` event if there is one. Raises AdminUnreachable."""
+    events: list[dict[str, Any]] = []
+    if last <= first:
+        return events
+    with AdminClient(admin_url) as client, client.events(first) as stream:
+        for event in stream:
+            if event.data["seq"] <= last:
+                events.append(event.data)
+            if event.data["seq"] >= last:
+                break
+    return events
+
+
+def _pairs(round_id: str, before: dict[str, dict[str, int]], after: dict[str, dict[str, int]]) -> tuple[Engine, ...]:
+    names = sorted(before.keys() & after.keys())
+    return tuple(Engine(now(), round_id, name, before[name], after[name]) for name in names)
