@@ -36,7 +36,7 @@ class Run:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Keep the worst outcome of each test's phases."""
         if report.when == "call" or report.outcome != "passed":
-            self.outcomes[report.nodeid.split("::", 1)[-1].split("@")[0]] = report.outcome
+            self.outcomes[report.nodeid.split("::", 1)[-1]] = report.outcome
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -72,11 +72,18 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declare the marker; in the process that reports, listen to the tests' outcomes."""
-    config.addinivalue_line("markers", "xdist_group(name): cases that share one worker")
+    """In the process that reports, listen to the tests' outcomes."""
     if (run := config.stash.get(RUN, None)) is not None:
         config.pluginmanager.register(run, "smoke-run")
         History(run.folder, "controller").append(run.environment)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    """Keep the cases that take slots on one worker."""
+    from smoke.scheduling import SlotScheduling  # here, since xdist is there when this is called
+
+    return SlotScheduling(config, log)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -1,16 +1,12 @@
-"""The official `openai` SDK, unmodified, against the Edge. It takes slots, so it runs in their group."""
+"""The official `openai` SDK, unmodified, against the Edge; it takes slots (see scheduling.py)."""
 
 from typing import TYPE_CHECKING
-
-import pytest
 
 from smoke.rounds import Bench
 from smoke.test_views import see
 
 if TYPE_CHECKING:
     from openai import OpenAI
-
-pytestmark = pytest.mark.xdist_group("slots")
 
 PROMPT = "Say hello in a few words."
 

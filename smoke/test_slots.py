@@ -1,4 +1,4 @@
-"""Cases that take slots: one after the other, in one xdist group, each as a round that is recorded and judged."""
+"""Cases that take slots, one after the other on one worker (see scheduling.py): rounds, recorded and judged."""
 
 import asyncio
 
@@ -10,8 +10,6 @@ from smoke.facts import judge_answers
 from smoke.history import Request, RoundKind
 from smoke.rounds import Act, Bench
 from smoke.verdicts import Verdict
-
-pytestmark = pytest.mark.xdist_group("slots")
 
 
 @pytest.mark.parametrize("endpoint", ["chat", "responses"])
