@@ -7,11 +7,11 @@ from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
 import pytest
+from iop.control.middleware import PATHS as CONTROL_PATHS
 from pydantic import BaseModel
 
 from iop.commands import config_refresh, control, edge, node, simulator
 from iop.config.models import ControlConfig, EdgeConfig, NodeConfig
-from iop.control.middleware import PATHS as CONTROL_PATHS
 from iop.domain import errors, snapshots
 from iop.domain.effects import EffectType
 from iop.edge.admin_routes import build_admin_app
