@@ -9,6 +9,7 @@ import argparse
 import contextlib
 import fcntl
 import json
+import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -99,7 +100,11 @@ def _status(options: argparse.Namespace) -> dict[str, Any]:
 def _prune(options: argparse.Namespace) -> dict[str, Any]:
     root = HostRoot(options.root)
     gone = prune.doomed(root, options.keep) if options.dry_run else prune.prune(root, options.keep)
-    return {"changed": bool(gone), "removed": gone}
+    built = prune.unused(root, options.dist) if options.dist else []
+    for folder in built:
+        if not options.dry_run:
+            shutil.rmtree(folder, ignore_errors=True)
+    return {"changed": bool(gone or built), "removed": gone + [str(folder) for folder in built]}
 
 
 def _down(options: argparse.Namespace) -> dict[str, Any]:
@@ -158,6 +163,7 @@ _BUILD: _Settings = {
 }
 _DRY: _Settings = {"--dry-run": {"action": "store_true", "help": "only tell what would be done"}}
 _KEEP: _Settings = {"--keep": {"type": int, "default": 3, "metavar": "N", "help": "how many of the newest stay (3)"}}
+_BUILT: _Settings = {"--dist": {"type": Path, "metavar": "DIR", "help": "also remove built releases not staged here"}}
 _RESTART: _Settings = {
     "--restart": {"action": "append", "default": [], "metavar": "NAME", "help": "restart this one anyhow; repeatable"}
 }
@@ -174,6 +180,6 @@ _COMMANDS: list[tuple[str, Any, str, _Settings]] = [
     ("plan", _plan, "What activate would do; services on stdin.", {**_ROOT, **_HOME, **_RELEASE, **_RESTART}),
     ("activate", _activate, "Run the services on stdin from this release.", {**_ROOT, **_HOME, **_RELEASE, **_RESTART}),
     ("status", _status, "What this host runs.", {**_ROOT, **_HOME}),
-    ("prune", _prune, "Remove old releases.", {**_ROOT, **_KEEP, **_DRY}),
+    ("prune", _prune, "Remove old releases.", {**_ROOT, **_KEEP, **_BUILT, **_DRY}),
     ("down", _down, "Stop everything of this environment.", _HOME),
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 
 from iop_release.layout import HostRoot
 
@@ -22,3 +23,10 @@ def prune(root: HostRoot, keep: int) -> list[str]:
     for name in gone:
         shutil.rmtree(root.releases / name, ignore_errors=True)
     return gone
+
+
+def unused(root: HostRoot, dist: Path) -> list[Path]:
+    """Folders of built releases that this host no longer has."""
+    if not dist.is_dir():
+        return []
+    return sorted(folder for folder in dist.iterdir() if not root.is_staged(folder.name.lstrip(".")))

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from iop_release.layout import COMPLETE, HostRoot
-from iop_release.prune import doomed, prune
+from iop_release.prune import doomed, prune, unused
 
 
 def test_current_previous_and_the_newest_stay(tmp_path: Path) -> None:
@@ -23,6 +23,18 @@ def test_current_previous_and_the_newest_stay(tmp_path: Path) -> None:
     assert prune(root, 2) == ["c", "half"]
     assert root.staged() == ["a", "b", "d", "e"]
     assert prune(root, 2) == []
+
+
+def test_built_releases_go_with_the_staged_ones(tmp_path: Path) -> None:
+    """What was built and is not staged any more, and what was half built, is unused."""
+    root, dist = HostRoot(tmp_path / "host"), tmp_path / "dist"
+    root.release("a").mkdir(parents=True)
+    (root.release("a") / COMPLETE).touch()
+    for name in ("a", "b", ".building"):
+        (dist / name).mkdir(parents=True)
+
+    assert [folder.name for folder in unused(root, dist)] == [".building", "b"]
+    assert unused(root, tmp_path / "none") == []
 
 
 def test_nothing_to_prune_on_a_fresh_host(tmp_path: Path) -> None:
