@@ -44,7 +44,9 @@ class Site:
 
     def make(self, target: str, arguments: str = "") -> Run:
         """`make <target> ENV=local` with this Python as the environment."""
-        done = subprocess.run(self.command(target, arguments), cwd=self.root, env=self.env, **_QUIET, timeout=400)
+        done = subprocess.run(
+            self.command(target, arguments), cwd=self.root, env=self.env, **_QUIET, timeout=400, check=False
+        )
         return Run(done.returncode, done.stdout, {} if "--check" in arguments else self._report(done.stdout))
 
     def command(self, target: str, arguments: str = "") -> list[str]:
@@ -65,7 +67,7 @@ class Site:
     def fab_status(self) -> dict[str, Any]:
         """`fab status --json`."""
         command = [sys.executable, "-m", "fabric", "status", "--target", "local", "--json"]
-        done = subprocess.run(command, cwd=self.root, env=self.env, **_QUIET, timeout=60)
+        done = subprocess.run(command, cwd=self.root, env=self.env, **_QUIET, timeout=60, check=False)
         found: dict[str, Any] = json.loads(done.stdout)
         return found
 
@@ -88,7 +90,7 @@ class Site:
         return self.git("rev-parse", "--short", "HEAD")
 
     def git(self, *arguments: str) -> str:
-        """git in the clone."""
+        """Run git in the clone; returns what it says."""
         done = subprocess.run(["git", *arguments], cwd=self.root, env=self.env, **_QUIET, check=True)
         return done.stdout.strip()
 
