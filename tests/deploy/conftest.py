@@ -19,6 +19,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 WHO = ["-c", "user.name=tester", "-c", "user.email=tester@example.invalid"]
 OFFSETS = (1, 2, 83, 84, 93, 102, 103)  # the ports of inventory/local, counted from its base
+NO_SMOKE = "-e run_smoke=false"  # the suite has its own step in CI, against an environment like this one
 QUICK_TEST = 'def test_quick():\n    """The fast tests of the clone."""\n'
 
 
@@ -52,7 +53,14 @@ class Site:
     def command(self, target: str, arguments: str = "") -> list[str]:
         """The command line of `make`."""
         python = sys.executable
-        return ["make", target, "ENV=local", f"PYTHON={python}", f"BASE_PYTHON={python}", f"ARGS={arguments}"]
+        return [
+            "make",
+            target,
+            "ENV=local",
+            f"PYTHON={python}",
+            f"BASE_PYTHON={python}",
+            f"ARGS={NO_SMOKE} {arguments}",
+        ]
 
     def deployed(self) -> None:
         """Make sure that HEAD runs."""
