@@ -6,10 +6,10 @@ import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import httpx
 import yaml
@@ -52,13 +52,13 @@ class Process:
     log: Path
 
     @classmethod
-    async def start(cls, folder: Path, name: str, module: str, *args: str) -> "Process":
-        """Start `python -m iop.commands.<module> args` and wait for its ready line."""
+    async def start(cls, folder: Path, name: str, command: Sequence[str]) -> "Process":
+        """Start the command and wait for its ready line."""
         log = folder / f"{name}.log"
         env = {**os.environ, "PYTHONPATH": str(ROOT / "runtime"), "PYTHONWARNINGS": "default"}
         with log.open("ab") as stderr:
             child = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", f"iop.commands.{module}", *args, cwd=folder, env=env,
+                *command, cwd=folder, env=env,
                 stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=stderr,
             )  # fmt: skip
         assert child.stdout is not None
@@ -91,6 +91,42 @@ class Process:
         return [f"{self.name}: {line}" for line in text.splitlines() if any(f in line for f in FAULTS)]
 
 
+class Engines(Protocol):
+    """The kind of engine behind the providers."""
+
+    ready_word: str  # the word of the ready line that holds host:port
+    on_disconnect: str
+
+    def command(self, made: "Cluster", provider: str, address: str) -> Sequence[str]:
+        """The program that serves the model `engine-<provider>` on `address` with the provider's slots."""
+
+    async def check_calm(self, made: "Cluster", provider: str) -> None:
+        """Assert what must hold of the engine when the pool is at 0/0."""
+
+
+class Simulators:
+    """`iop-simulator`, at the cluster's rate."""
+
+    ready_word = "simulator"
+    on_disconnect = "cancel"
+
+    def command(self, made: "Cluster", provider: str, address: str) -> Sequence[str]:
+        """Slots and speed are the cluster's."""
+        return python_command(
+            "simulator", "serve", "--listen", address, "--model", f"engine-{provider}",
+            "--slots", str(made.capacities[provider]), "--tokens-per-second", str(made.rate),
+        )  # fmt: skip
+
+    async def check_calm(self, made: "Cluster", provider: str) -> None:
+        """It was never offered more than its slots."""
+        assert (await made.stats(provider))["peak_offered"] <= made.capacities[provider], provider
+
+
+def python_command(module: str, *args: str) -> list[str]:
+    """The command line of one of our programs."""
+    return [sys.executable, "-m", f"iop.commands.{module}", *args]
+
+
 @dataclass
 class Cluster:
     """Edge, Control Plane, three nodes and their engines; each can be killed and started anew."""
@@ -99,6 +135,7 @@ class Cluster:
     capacities: dict[str, int] = field(default_factory=lambda: dict(NODES.values()))
     options: dict[str, Any] = field(default_factory=dict)
     rate: float = 50.0
+    engines: Engines = field(default_factory=Simulators)
     processes: dict[str, Process] = field(default_factory=dict)
     #: one client for everything: a new one per request costs more than the request
     client: httpx.AsyncClient = field(
@@ -118,21 +155,18 @@ class Cluster:
         await asyncio.gather(self.start_control(), *(self.start_node(n) for n in NODES))
         await self.all_ready()
 
-    async def spawn(self, name: str, module: str, *args: str) -> Process:
+    async def spawn(self, name: str, command: Sequence[str]) -> Process:
         """Start a process under `name`, remembering an earlier one of that name for its log."""
         if (old := self.processes.pop(name, None)) is not None:
             self.ended.append(old)
-        process = self.processes[name] = await Process.start(self.folder, name, module, *args)
+        process = self.processes[name] = await Process.start(self.folder, name, command)
         return process
 
     async def start_engine(self, provider: str) -> None:
-        """Start the simulator of a provider, on its old port if it had one."""
-        old = self.processes.get(f"engine-{provider}")
-        address = old.ready["simulator"] if old else "127.0.0.1:0"
-        await self.spawn(
-            f"engine-{provider}", "simulator", "serve", "--listen", address, "--model", f"engine-{provider}",
-            "--slots", str(self.capacities[provider]), "--tokens-per-second", str(self.rate),
-        )  # fmt: skip
+        """Start the engine of a provider, on its old port if it had one."""
+        name = f"engine-{provider}"
+        address = self.engine(provider) if name in self.processes else "127.0.0.1:0"
+        await self.spawn(name, self.engines.command(self, provider, address))
 
     def edge_config(self) -> dict[str, Any]:
         """The whole edge.yaml as data, of the shape of the dev environment."""
@@ -157,6 +191,7 @@ class Cluster:
                 "category": "local_inference",
                 "adapter": provider,
                 "capacity": self.capacities[provider],
+                "on_disconnect": self.engines.on_disconnect,
             }
             nodes.append({"id": node_id, "adapters": adapters, "providers": [entry]})
         models = [
@@ -173,7 +208,7 @@ class Cluster:
 
     async def start_edge(self) -> None:
         """Start the Edge, on its old ports if it had some."""
-        await self.spawn("edge", "edge", "--config", str(self.folder / "edge.yaml"), "serve")
+        await self.spawn("edge", python_command("edge", "--config", str(self.folder / "edge.yaml"), "serve"))
 
     async def start_node(self, node_id: str) -> None:
         """Start a node that dials the Edge."""
@@ -184,18 +219,18 @@ class Cluster:
             "state_dir": f"state-{node_id}",
         }
         path.write_text(yaml.safe_dump(data), encoding="utf-8")
-        await self.spawn(node_id, "node", "--config", str(path), "serve")
+        await self.spawn(node_id, python_command("node", "--config", str(path), "serve"))
 
     async def start_control(self) -> None:
         """Start the Control Plane over the Edge."""
         path = self.folder / "control.yaml"
         edges = [{"id": "edge-test", "admin_url": f"http://{self.processes['edge'].ready['admin']}"}]
         path.write_text(yaml.safe_dump({"listen": "127.0.0.1:0", "edges": edges}), encoding="utf-8")
-        await self.spawn("control", "control", "--config", str(path), "serve")
+        await self.spawn("control", python_command("control", "--config", str(path), "serve"))
 
     def engine(self, provider: str) -> str:
         """host:port of a provider's engine."""
-        return self.processes[f"engine-{provider}"].ready["simulator"]
+        return self.processes[f"engine-{provider}"].ready[self.engines.ready_word]
 
     @property
     def openai(self) -> str:
@@ -265,8 +300,8 @@ class Cluster:
             "0/0",
         )
         assert status["anomalies"] == {"double_release": 0, "stale_release": 0, "node_over_capacity": 0}
-        for provider, slots in self.capacities.items():
-            assert (await self.stats(provider))["peak_offered"] <= slots, provider
+        for provider in self.capacities:
+            await self.engines.check_calm(self, provider)
         return status
 
     async def close(self) -> None:
