@@ -18,7 +18,7 @@ async def sdk(pool: Cluster) -> AsyncIterator[openai.AsyncOpenAI]:
 
 
 async def test_every_call_of_the_sdk(pool: Cluster, sdk: openai.AsyncOpenAI) -> None:
-    """models, chat and responses, whole and streamed, give a real server's text; an unknown model is the SDK's not found."""
+    """Chat and responses, whole and streamed, give a real server's text; an unknown model is not found."""
     hello = [{"role": "user", "content": "hello"}]
     assert [model.id async for model in sdk.models.list()] == ["pool", "agent"]
 
