@@ -20,7 +20,7 @@ LAUNCH = $(PYTHON) playbooks/launch.py
 .PHONY: help tools env venv dev down clean check lint operator-inventory test test-fast test-cluster test-engines test-deploy smoke locks
 
 help: ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | awk -F'|' '{printf "  make %-14s %s\n", $$1, $$2}'
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | awk -F'|' '{printf "  make %-18s %s\n", $$1, $$2}'
 
 tools:
 	@command -v git >/dev/null || { echo "git is missing: sudo apt-get install -y git"; exit 1; }

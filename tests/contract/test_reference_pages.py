@@ -217,4 +217,6 @@ def test_every_helper_target_and_task_is_told():
     assert {name for name, *_ in release._COMMANDS} - pages.spans(CLI) == set()
     assert {name for name in pages.make_targets() if f"`make {name}`" not in CLI} == set()
     assert {name for name in pages.fab_tasks() if f"`fab {name}" not in CLI} == set()
-    assert "--operator" in CLI
+    options = re.findall(r"addoption\(\s*\"(--[a-z-]+)\"", pages.text_of("smoke/conftest.py"))
+    assert len(options) >= 2
+    assert {option for option in ("--operator", *options) if option not in CLI} == set()
