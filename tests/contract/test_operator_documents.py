@@ -112,6 +112,18 @@ def test_relative_links_lead_somewhere():
     assert broken == []
 
 
+def test_the_paths_that_pages_name_exist():
+    """A file or folder of the project in backticks is there, so that a page does not outlive what it points to."""
+    tops = ("runtime/", "tests/", "playbooks/", "inventory/", "smoke/", "docs/", "agent-test/", ".ci/")
+    missing = [
+        f"{page.relative_to(pages.ROOT)}: {span}"
+        for page in pages.markdown()
+        for span in sorted(pages.spans(page.read_text(encoding="utf-8")))
+        if span.startswith(tops) and re.fullmatch(r"[\w./-]+", span) and not (pages.ROOT / span).exists()
+    ]
+    assert missing == []
+
+
 def test_every_page_can_be_found():
     """Each page is linked from another one; the README is where one begins."""
     linked = {
