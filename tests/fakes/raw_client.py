@@ -8,6 +8,7 @@ import struct
 from dataclasses import dataclass
 from typing import Any
 
+_INTERIM = b"HTTP/1.1 100"
 WITHIN = 20.0  # seconds that any one wait may take on a loaded machine
 
 
@@ -83,12 +84,21 @@ class RawClient:
         self.close()
         return parse(bytes(self.seen))
 
+    async def ended(self) -> None:
+        """Read until the server closes."""
+        async with asyncio.timeout(WITHIN):
+            while data := await self.reader.read(1 << 20):
+                self.seen += data
+
     def _whole(self) -> bool:
         """True when an answer with a length or with chunks is all there, so that a server that lingers is no wait."""
-        start = self.seen.find(b"\r\n\r\n") + 4
-        head = bytes(self.seen[:start]).lower()
-        if start < 4 or head.startswith(b"http/1.1 100"):
+        begin = 0
+        while self.seen.startswith(_INTERIM, begin) and b"\r\n\r\n" in self.seen[begin:]:
+            begin = self.seen.find(b"\r\n\r\n", begin) + 4
+        start = self.seen.find(b"\r\n\r\n", begin) + 4
+        if start < 4:
             return False
+        head = bytes(self.seen[begin:start]).lower()
         if b"transfer-encoding: chunked" in head:
             return self.seen.endswith(b"\r\n0\r\n\r\n")
         length = re.search(rb"content-length: *(\d+)", head)
@@ -111,7 +121,7 @@ class RawClient:
 
 def parse(data: bytes) -> Answer:
     """Read one answer from what a server sent."""
-    while data.startswith(b"HTTP/1.1 100"):
+    while data.startswith(_INTERIM):
         data = data.partition(b"\r\n\r\n")[2]
     block, _, rest = data.partition(b"\r\n\r\n")
     lines = block.decode("latin-1").split("\r\n")

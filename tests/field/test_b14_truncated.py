@@ -77,6 +77,20 @@ async def test_b14_a_cut_responses_stream_ends_with_response_failed(tmp_path: Pa
         assert error["error"]["code"] == "upstream_broken"
 
 
+async def _long_and_cut(exchange: Exchange) -> None:
+    await exchange.send(head(200, (*JSON, ("Content-Length", "4000000"))) + b'{"choices": ["' + b"x" * 3_000_000)
+    exchange.close()
+
+
+async def test_b14_a_long_answer_that_is_cut_ends_visibly(tmp_path: Path) -> None:
+    """Field case B14: an answer too long to be held back, so that its 200 is out, ends without its last chunk."""
+    async with stack(tmp_path, Engine(_long_and_cut)) as s:
+        answer = await s.post()
+        assert (answer.status, answer.cut) == (200, True)
+        await s.idle()
+        assert s.totals("completed", "failed") == (0, 1)
+
+
 @pytest.mark.parametrize("path", [CHAT, RESPONSES])
 @pytest.mark.parametrize("script", [_too_short, _half_json])
 async def test_b14_a_short_body_is_a_502(tmp_path: Path, script: Script, path: str) -> None:

@@ -28,6 +28,15 @@ def key_queue_full(limit: int) -> IopError:
     )
 
 
+def bytes_full(limit: int) -> IopError:
+    """429: the bodies of the requests that are here fill `queue.max_bytes`."""
+    return QueueFull(
+        f"The line is full: the bodies of waiting requests may hold {limit} bytes (queue.max_bytes: {limit}). "
+        "Try again later.",
+        retry_after=_SOON,
+    )
+
+
 def queue_timeout(max_wait: float) -> IopError:
     """503: no slot became free in `queue.max_wait` seconds."""
     return Unavailable(

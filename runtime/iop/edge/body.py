@@ -5,6 +5,7 @@ import zlib
 from aiohttp import HttpVersion11, web
 
 from iop.domain.errors import BadRequest, BodyTooLarge, UnsupportedEncoding
+from iop.edge.stock import BodyHold
 from iop.transport.http_border import error_response
 
 _CONTINUE = "100-continue"
@@ -64,14 +65,15 @@ def too_large(limit: int) -> BodyTooLarge:
     return BodyTooLarge(f"The request body is over {limit} bytes (http.max_body).")
 
 
-async def read_body(request: web.Request, limit: int) -> bytes:
-    """Read the whole body, at most `limit` bytes, as sent and as decoded.
+async def read_body(request: web.Request, limit: int, hold: BodyHold) -> bytes:
+    """Read the whole body, at most `limit` bytes, as sent and as decoded; `hold` counts it.
 
     Raises BodyTooLarge (by Content-Length before anything is read), UnsupportedEncoding, BadRequest (does not decode,
-    or the client broke off).
+    or the client broke off), QueueFull (no room in the stock).
     """
     if request.content_length is not None and request.content_length > limit:
         raise too_large(limit)
+    hold.check(request.content_length or 1)
     decoder = _decoder(request)
     await _ask_for_it(request)
     parts: list[bytes] = []
@@ -83,6 +85,7 @@ async def read_body(request: web.Request, limit: int) -> bytes:
             decoded += len(out)
             if received > limit or decoded > limit:
                 raise too_large(limit)
+            hold.add(len(out))
             parts.append(out)
     except web.RequestPayloadError as error:
         raise BadRequest("The request body broke off or is framed wrongly.") from error

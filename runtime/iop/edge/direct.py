@@ -150,7 +150,8 @@ class Direct:
             request=call.http,
             operation=call.operation,
             model=call.parsed.model,
-            own_headers={"x-iop-node": run.node_id},
+            # an agent has no status of its own; a refusal of what it was asked (a NUL) is iop's own
+            own_headers={"x-iop-node": run.node_id} if first.status < 400 else {},
             write_timeout=self._current().stream.write_timeout,
             to_error=to_error,
         )

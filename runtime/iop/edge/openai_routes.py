@@ -13,12 +13,16 @@ from iop.edge.body import expect_handler, read_body
 from iop.edge.direct import Direct
 from iop.edge.door import Ask
 from iop.edge.pool import Call, Pool
+from iop.edge.stock import BodyHold, BodyStock
 from iop.openai import models as model_objects
 from iop.openai import paths
 from iop.openai.paths import Operation
 from iop.openai.request import read_request
 from iop.transport.hosts import HostRule
 from iop.transport.http_border import error_middleware, host_middleware, request_id
+
+
+HOLD = web.RequestKey("body_hold", BodyHold)
 
 
 class OpenAIContext(Protocol):
@@ -42,11 +46,13 @@ class OpenAIRoutes:
 
     def __init__(self, context: OpenAIContext) -> None:
         self._context = context
+        self._stock = BodyStock()
 
     def app(self, hosts: HostRule) -> web.Application:
         """Build the port's application: one catch-all, because clients spell paths in several ways."""
         app = web.Application(middlewares=[error_middleware, host_middleware(hosts)])
         app.router.add_route("*", "/{tail:.*}", self._dispatch, expect_handler=expect_handler)
+        app.on_response_prepare.append(release_body)
         return app
 
     async def check_provider(self, request: web.Request, provider_id: str, operation: Operation) -> web.StreamResponse:
@@ -54,12 +60,13 @@ class OpenAIRoutes:
         config = self._context.config
         if not any(p.id == provider_id for node in config.nodes for p in node.providers):
             raise NotFound(f"There is no provider {provider_id!r}.", code="not_found")
-        call = await self._read_call(request, operation, config)
-        model = _find_model(config, call.parsed.model, None)
-        if provider_id not in model.providers:
-            raise NotFound(f"Provider {provider_id!r} does not serve the model {model.id!r}.", param="model")
-        ask = Ask(request_id(request), model.id, provider_id=provider_id)
-        return await self._context.pool.answer(call, ask)
+        with self._hold(request, config) as hold:
+            call = await _read_call(request, operation, config, hold)
+            model = _find_model(config, call.parsed.model, None)
+            if provider_id not in model.providers:
+                raise NotFound(f"Provider {provider_id!r} does not serve the model {model.id!r}.", param="model")
+            ask = Ask(request_id(request), model.id, provider_id=provider_id)
+            return await self._context.pool.answer(call, ask)
 
     async def _dispatch(self, request: web.Request) -> web.StreamResponse:
         path = paths.clean_path(request.path)
@@ -83,23 +90,27 @@ class OpenAIRoutes:
     async def _run(self, request: web.Request, operation: Operation) -> web.StreamResponse:
         config = self._context.config
         key = authorize(request, config.auth.api_keys)
-        call = await self._read_call(request, operation, config)
+        with self._hold(request, config) as hold:
+            return await self._answer(await _read_call(request, operation, config, hold), key)
+
+    async def _answer(self, call: Call, key: ApiKey | None) -> web.StreamResponse:
         model = _find_model(self._context.config, call.parsed.model, key)
         if model.direct is not None:
             if self._context.shutting_down:
                 raise Unavailable("The server is shutting down.", code="shutting_down", retry_after=2)
             return await self._context.direct.answer(call, model.direct)
         ask = Ask(
-            request_id(request),
+            request_id(call.http),
             model.id,
             key=key.name if key is not None else None,
             key_max_waiting=key.max_waiting if key is not None else None,
         )
         return await self._context.pool.answer(call, ask)
 
-    async def _read_call(self, request: web.Request, operation: Operation, config: EdgeConfig) -> Call:
-        body = await read_body(request, config.http.max_body)
-        return Call(http=request, operation=operation, parsed=read_request(body))
+    def _hold(self, request: web.Request, config: EdgeConfig) -> BodyHold:
+        hold = self._stock.open(config.queue.max_bytes)
+        request[HOLD] = hold
+        return hold
 
     def _models(self, request: web.Request) -> web.Response:
         key = authorize(request, self._context.config.auth.api_keys)
@@ -116,6 +127,17 @@ class OpenAIRoutes:
         if path == "/readyz" and self._context.shutting_down:
             raise Unavailable("The server is shutting down.", code="shutting_down", retry_after=2)
         return _json({"status": "ready" if path == "/readyz" else "ok"})
+
+
+async def _read_call(request: web.Request, operation: Operation, config: EdgeConfig, hold: BodyHold) -> Call:
+    body = await read_body(request, config.http.max_body, hold)
+    return Call(http=request, operation=operation, parsed=read_request(body))
+
+
+async def release_body(request: web.Request, _response: web.StreamResponse) -> None:
+    """The answer's first byte is about to go out: its request's body counts no longer (a signal of aiohttp)."""
+    if (hold := request.get(HOLD)) is not None:
+        hold.release()
 
 
 def _json(body: object) -> web.Response:

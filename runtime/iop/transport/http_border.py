@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
-from iop.domain.errors import BadRequest, IopError, MethodNotAllowed, NotFound
+from iop.domain.errors import BadRequest, BodyTooLarge, IopError, MethodNotAllowed, NotFound
 from iop.openai import errors, headers
 from iop.transport.hosts import HostRule
 
@@ -21,7 +21,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 REQUEST_ID = web.RequestKey("iop_request_id", str)
 
 
-def request_id(request: web.Request) -> str:
+def request_id(request: web.BaseRequest) -> str:
     """The id of this request: the client's own `x-request-id` if it is one, else a new one."""
     known: str | None = request.get(REQUEST_ID)
     if known is None:
@@ -60,6 +60,8 @@ async def error_middleware(request: web.Request, handler: Handler) -> web.Stream
         there = ", ".join(_routes(request.app))
         text = f"There is nothing at {request.path[:200]}; there is {there}."
         return error_response(NotFound(text, code="not_found"), request)
+    except web.HTTPRequestEntityTooLarge:
+        return error_response(BodyTooLarge("The request body is too large."), request)
     except web.HTTPException as error:
         return error_response(BadRequest(error.reason or "bad request"), request)
     except ConnectionError:

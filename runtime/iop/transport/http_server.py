@@ -13,6 +13,7 @@ from aiohttp.web_protocol import RequestHandler
 
 from iop.domain.errors import BadRequest, IopError
 from iop.openai import errors
+from iop.transport.http_border import request_id
 from iop.transport.listening import listening
 
 _log = logging.getLogger(__name__)
@@ -38,12 +39,16 @@ class JsonRequestHandler(RequestHandler):
             raise ConnectionError("the answer has begun; it can only be cut")
         if status < 500:
             reason = (message or "").strip().split("\n", 1)[0][:200]
-            error: IopError = BadRequest(f"The bytes received are not a valid HTTP request: {reason}")
+            error: IopError = BadRequest(
+                f"The bytes received are not a valid HTTP request: {reason}",
+                code="invalid_host" if "'Host' header" in reason else None,
+            )
             _log.info("refused malformed HTTP from %s: %s", request.remote, reason)
         else:
             error = IopError("An internal error occurred; the log has the details.")
             _log.error("unhandled error in a request", exc_info=exc)
-        response = web.Response(status=status, body=errors.envelope(error), headers=dict(errors.headers(error)))
+        told = {**dict(errors.headers(error)), "x-request-id": request_id(request)}
+        response = web.Response(status=status, body=errors.envelope(error), headers=told)
         response.force_close()
         return response
 

@@ -13,6 +13,7 @@ from iop.config.load import Loaded
 from iop.config.models import EdgeConfig
 from iop.config.scalars import Address
 from iop.edge.admin_routes import build_admin_app, require_admin
+from iop.edge.body import expect_handler
 from iop.edge.core import EdgeCore, Identity
 from iop.edge.openai_routes import OpenAIRoutes
 from iop.openai.paths import Operation
@@ -103,4 +104,4 @@ def _add_checks(admin: web.Application, core: EdgeCore, routes: OpenAIRoutes) ->
         return check
 
     for path, operation in CHECKS.items():
-        admin.router.add_post(f"/providers/{{id}}/v1/{path}", handler(operation))
+        admin.router.add_post(f"/providers/{{id}}/v1/{path}", handler(operation), expect_handler=expect_handler)

@@ -8,6 +8,7 @@ import pytest
 from aiohttp import web
 
 from iop.edge.body import expect_handler, read_body
+from iop.edge.stock import BodyStock
 from iop.transport.http_border import error_middleware
 from iop.transport.http_server import Listener, listen
 from tests.fakes.raw import raw, request
@@ -17,7 +18,7 @@ LIMIT = 1000
 
 
 async def _handler(request: web.Request) -> web.Response:
-    return web.Response(body=await read_body(request, LIMIT))
+    return web.Response(body=await read_body(request, LIMIT, BodyStock().open(LIMIT)))
 
 
 @pytest.fixture

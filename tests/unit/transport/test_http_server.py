@@ -47,7 +47,20 @@ async def test_what_is_not_http_gets_a_json_400_and_a_close(data: bytes) -> None
     head, _, body = answer.partition(b"\r\n\r\n")
     assert b" 400 " in head.split(b"\r\n")[0]
     assert b"application/json" in head
+    assert b"x-request-id: req_" in head
     assert json.loads(body)["error"]["type"] == "invalid_request_error"
+
+
+@pytest.mark.parametrize("hosts", ["", "Host: a\r\nHost: b\r\n"])
+async def test_no_host_and_two_hosts_are_invalid_host(hosts: str) -> None:
+    """What the parser says of `Host` has the code that the host check has."""
+    listener = await listen(_app(), "127.0.0.1", 0)
+    try:
+        answer = await raw(listener.host, listener.port, f"GET /echo HTTP/1.1\r\n{hosts}\r\n".encode())
+    finally:
+        await listener.close()
+
+    assert json.loads(answer.partition(b"\r\n\r\n")[2])["error"]["code"] == "invalid_host"
 
 
 async def test_a_fault_of_a_handler_is_a_json_500_without_its_text() -> None:
