@@ -21,7 +21,6 @@ from iop.openai.request import read_request
 from iop.transport.hosts import HostRule
 from iop.transport.http_border import error_middleware, host_middleware, request_id
 
-
 HOLD = web.RequestKey("body_hold", BodyHold)
 
 
