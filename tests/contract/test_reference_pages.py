@@ -88,6 +88,19 @@ def test_every_config_key_and_its_default_are_told(heading, model):
     assert told == {path: default_text(section, name) for path, section, name in keys(model)}
 
 
+def test_what_is_called_without_effect_has_none():
+    """A key that the page calls "without effect in this release" is read nowhere outside the config's own package."""
+    idle = [row[0].strip("`") for row in pages.rows(CONFIGURATION, "## edge.yaml") if "without effect in" in row[2]]
+    code = "".join(
+        path.read_text(encoding="utf-8")
+        for path in sorted((pages.ROOT / "runtime" / "iop").rglob("*.py"))
+        if path.parent.name != "config"
+    )
+    read = {key for key, _, name in keys(EdgeConfig) if re.search(rf"\.{name}\b", code)}
+    assert {"queue.max_waiting", "drain_timeout"} <= read
+    assert set(idle) & read == set()
+
+
 def test_the_pages_name_what_is_legacy_and_what_gates():
     """The reference says it as the schema does (S01)."""
     by_key = {row[0]: row[2] for row in pages.rows(CONFIGURATION, "## edge.yaml")}
