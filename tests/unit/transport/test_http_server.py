@@ -1,5 +1,6 @@
 """The JSON-only server shell."""
 
+import asyncio
 import json
 
 import pytest
@@ -85,6 +86,40 @@ async def test_bodies_arrive_as_sent() -> None:
         await listener.close()
 
     assert answer.endswith(b"\x1f\x8bnot really gzip")
+
+
+async def test_a_half_closed_client_gets_an_answer_that_waits_for_nobody() -> None:
+    """Request and FIN come together, or the FIN a moment later: an immediate answer is given each time."""
+    listener = await listen(_app(), "127.0.0.1", 0)
+    try:
+        sent = request("/echo", b"hello")
+        answers = [await raw(listener.host, listener.port, sent, shut=True) for _ in range(50)]
+    finally:
+        await listener.close()
+
+    assert {answer[-5:] for answer in answers} == {b"hello"}
+
+
+async def test_a_half_closed_client_is_gone_for_an_answer_that_takes_time() -> None:
+    """A handler that waits is cancelled, as for a client that closed; the connection ends without an answer."""
+    cancelled = asyncio.Event()
+
+    async def waits(_request: web.Request) -> web.Response:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+        raise AssertionError
+
+    app = _app()
+    app.router.add_post("/waits", waits)
+    listener = await listen(app, "127.0.0.1", 0)
+    try:
+        assert await raw(listener.host, listener.port, request("/waits"), shut=True) == b""
+        async with asyncio.timeout(20):
+            await cancelled.wait()
+    finally:
+        await listener.close()
 
 
 async def test_a_taken_port_names_its_owner() -> None:
