@@ -30,7 +30,7 @@ def judge_answers(env: Environment, requests: list[Request]) -> list[Verdict]:
 
 
 def missing(env: Environment, status: Mapping[str, Any]) -> list[str]:
-    """Say which nodes and providers the status lacks or shows not ready: blockers of everything else."""
+    """Say which nodes and providers the status lacks, shows not ready or with other slots: blockers of all else."""
     nodes = {node["id"]: node for node in status["nodes"]}
     providers = {entry["provider_id"]: entry for entry in status["provider_snapshots"]}
     found = []
@@ -43,6 +43,8 @@ def missing(env: Environment, status: Mapping[str, Any]) -> list[str]:
         if entry is None or entry["state"] != "ready":
             why = f"{entry['state']} ({entry['reason'] or 'no reason told'})" if entry else "not in the status"
             found.append(f"provider {name} is {why}")
+        elif entry["capacity"] != env.capacities[name]:
+            found.append(f"provider {name} has capacity {entry['capacity']}, the inventory says {env.capacities[name]}")
     return found
 
 
@@ -61,7 +63,7 @@ def _reachable(env: Environment, data: Mapping[str, Any]) -> list[Verdict]:
             providers == Counter(list(env.capacities)) and shown == env.capacities,
             str(shown) if len(shown) == providers.total() else str(dict(providers)),
         ),
-        Verdict("all of them ready", not lacking, "; ".join(lacking) or "ready"),
+        Verdict("all of them ready, as declared", not lacking, "; ".join(lacking) or "ready"),
         Verdict("total capacity", status["totals"]["capacity"] == env.capacity, str(status["totals"]["capacity"])),
         *_cli_nodes(env, status),
     ]

@@ -24,6 +24,8 @@ REPEATS = 5
 FIRST_TOKENS, MOST_TOKENS = 64, 2048
 #: seconds the pool must be 0/0 before a burst
 QUIET_S = 2.0
+#: seconds to wait for a quiet pool once a whole `--quiet-wait` was in vain
+AGAIN_S = 5.0
 #: seconds between two looks at the status
 LOOK_S = 0.1
 #: seconds for the pool to become 0/0 after the last answer: engines that finish what a client left may take long
@@ -121,13 +123,18 @@ class Bench:
         except (AdminUnreachable, AdminRefused) as error:
             raise self.blocked(case, str(error)) from error
         except TimeoutError as error:
-            raise self.blocked(case, f"a step of the round took longer than {STEP_S:.0f} s") from error
+            raise self.blocked(case, f"a round took longer than {STEP_S:.0f} s") from error
+        except ExceptionGroup as group:  # of the round's tasks: whoever reads the status beside the requests
+            trouble, other = group.split((AdminUnreachable, AdminRefused))
+            if trouble is None or other is not None:
+                raise
+            raise self.blocked(case, str(trouble.exceptions[0])) from group
         raise self.blocked(case, f"{REPEATS + 1} rounds were void; the last one: {reason}")
 
-    def blocked(self, case: str, reason: str) -> Blocked:
-        """Record a blocker and return the exception to raise."""
-        self.history.append(Blocker(now(), case, reason))
-        return Blocked(reason)
+    def blocked(self, case: str, *reasons: str) -> Blocked:
+        """Record blockers and return the exception to raise."""
+        self.history.append(*(Blocker(now(), case, reason) for reason in reasons))
+        return Blocked("; ".join(reasons))
 
     async def _round(self, case: str, round_id: str, kind: RoundKind, act: Act) -> RoundView:
         async with self._watch(round_id) as watch, connect(self.inventory.openai_url) as client:
@@ -166,9 +173,8 @@ class Bench:
             if idle and loop.time() - since >= QUIET_S:
                 return await watch.look()
             if loop.time() > end:
-                busy = f"in flight {totals['in_flight']}, queued {totals['queued']}, direct {direct}"
-                why = "; ".join(lacking) or f"the pool was not 0/0 for {QUIET_S:.0f} s ({busy}); other traffic?"
-                raise self.blocked(case, f"{why} (waited {self.quiet_wait:.0f} s, --quiet-wait)")
+                waited, self.quiet_wait = self.quiet_wait, min(self.quiet_wait, AGAIN_S)
+                raise self.blocked(case, *(lacking or [_busy(totals, direct, waited)]))
             await asyncio.sleep(LOOK_S)
 
     async def _settle(self, watch: "_Watch") -> Status:
@@ -240,6 +246,11 @@ def read_log(admin_url: str, first: int, last: int) -> list[dict[str, Any]]:
             if event.data["seq"] >= last:
                 break
     return events
+
+
+def _busy(totals: dict[str, int], direct: int, waited: float) -> str:
+    load = f"in flight {totals['in_flight']}, queued {totals['queued']}, direct {direct}"
+    return f"other traffic: the pool was not 0/0 for {QUIET_S:.0f} s within {waited:.0f} s (--quiet-wait); now {load}"
 
 
 def _pairs(round_id: str, before: dict[str, dict[str, int]], after: dict[str, dict[str, int]]) -> tuple[Engine, ...]:

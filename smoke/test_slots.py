@@ -8,8 +8,8 @@ from smoke import acts
 from smoke.client import Ask, Endpoint, Line, connect
 from smoke.facts import judge_answers
 from smoke.history import Request, RoundKind
+from smoke.holding import blockers, hold
 from smoke.rounds import Act, Bench
-from smoke.verdicts import Verdict
 
 
 @pytest.mark.parametrize("endpoint", ["chat", "responses"])
@@ -59,11 +59,5 @@ async def _one_of_each(bench: Bench, endpoint: Endpoint) -> list[Request]:
 
 def prove(bench: Bench, case: str, kind: RoundKind, act: Act) -> None:
     """Run rounds until one can be judged, and fail with every verdict that is not good."""
-    hold(asyncio.run(bench.prove(case, kind, act)))
-
-
-def hold(verdicts: list[Verdict]) -> None:
-    """Fail with every verdict that is not good."""
-    bad = [f"{verdict.name}: {verdict.detail}" for verdict in verdicts if not verdict.ok]
-    assert verdicts, "nothing was judged"
-    assert not bad, "\n".join(bad)
+    with blockers(bench, case):
+        hold(asyncio.run(bench.prove(case, kind, act)))

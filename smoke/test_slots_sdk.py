@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from smoke.holding import see
 from smoke.rounds import Bench
-from smoke.test_views import see
 
 if TYPE_CHECKING:
     from openai import OpenAI

@@ -9,8 +9,9 @@ import httpx
 import pytest
 
 from iop.admin.client import AdminRefused, AdminUnreachable, ControlClient
-from smoke.facts import judge_fact, missing
-from smoke.history import Blocker, Seen, now
+from smoke.facts import missing
+from smoke.history import Blocker, now
+from smoke.holding import blockers, see
 from smoke.rounds import Bench
 
 #: seconds for one ordinary answer on a slow machine
@@ -19,7 +20,8 @@ PATIENCE_S = 60.0
 
 def test_reachable(bench: Bench) -> None:
     """The Control Plane shows exactly the declared nodes, connected, and providers, ready, without duplicates."""
-    data = _whole_status(bench)
+    with blockers(bench, "reachable"):
+        data = _whole_status(bench)
     for reason in missing(bench.env, data["status"]):
         bench.history.append(Blocker(now(), "reachable", reason))
     see(bench, "reachable", "reachable", data)
@@ -27,7 +29,10 @@ def test_reachable(bench: Bench) -> None:
 
 def test_models(bench: Bench) -> None:
     """`/v1/models` lists exactly the configured models, and each can be asked for by its id."""
-    with httpx.Client(base_url=bench.inventory.openai_url, trust_env=False, timeout=PATIENCE_S) as http:
+    with (
+        blockers(bench, "models"),
+        httpx.Client(base_url=bench.inventory.openai_url, trust_env=False, timeout=PATIENCE_S) as http,
+    ):
         listed = http.get("/models").raise_for_status().json()
         one = http.get(f"/models/{bench.env.smoke_model}").raise_for_status().json()
     see(bench, "models", "models", {"ids": [model["id"] for model in listed["data"]], "one": one["id"]})
@@ -39,21 +44,14 @@ def test_config_refresh_has_nothing_to_do(bench: Bench) -> None:
     edge = home / "bin" / "edge"
     if not edge.exists():
         reason = f"{edge} is missing: is {bench.env.env} deployed from this checkout?"
-        bench.history.append(Blocker(now(), "config-refresh", reason))
-        pytest.fail(reason)
-    arguments = [
-        "--config",
-        str(home / "edge.yaml"),
-        "config",
-        "refresh",
-        "--mode",
-        "dry-run",
-        "--addr",
-        addr,
-        "--json",
-    ]
+        pytest.fail(f"blocked: {bench.blocked('config-refresh', reason)}", pytrace=False)
+    arguments = f"config refresh --mode dry-run --addr {addr} --json".split()
     done = subprocess.run(  # noqa: S603 - the deployed program, by its full path
-        [str(edge), *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        [str(edge), "--config", str(home / "edge.yaml"), *arguments],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     data = {"exit": done.returncode, "plan": _json(done.stdout), "stderr": done.stderr[-500:]}
     see(bench, "config-refresh", "refresh", data)
@@ -63,22 +61,15 @@ def test_changes_without_the_token_are_refused(bench: Bench) -> None:
     """A state change on the admin port, dry-run included, is a 401 without the admin token and with a wrong one."""
     body = {"mode": "dry-run", "config": "", "source": "/smoke"}
     answers = {}
-    with httpx.Client(base_url=bench.inventory.admin_url, trust_env=False, timeout=PATIENCE_S) as http:
+    with (
+        blockers(bench, "auth"),
+        httpx.Client(base_url=bench.inventory.admin_url, trust_env=False, timeout=PATIENCE_S) as http,
+    ):
         for what, headers in {"without": {}, "with a wrong token": {"Authorization": "Bearer wrong"}}.items():
             answers[f"refresh {what}"] = _refusal(http.post("/config/refresh", json=body, headers=headers))
             node = next(iter(bench.env.nodes))
             answers[f"undrain {what}"] = _refusal(http.delete(f"/nodes/{node}/drain", headers=headers))
     see(bench, "auth", "refused", {"answers": answers})
-
-
-def see(bench: Bench, case: str, name: str, data: dict[str, Any]) -> None:
-    """Record a fact and fail with every verdict on it that is not good."""
-    fact = Seen(now(), case, name, data)
-    bench.history.append(fact)
-    verdicts = judge_fact(bench.env, fact)
-    bad = [f"{verdict.name}: {verdict.detail}" for verdict in verdicts if not verdict.ok]
-    assert verdicts, "nothing was judged"
-    assert not bad, "\n".join(bad)
 
 
 def _whole_status(bench: Bench) -> dict[str, Any]:
