@@ -11,7 +11,7 @@ from tests.cluster.smoke_target import deployed, smoke
 
 
 async def test_s07_the_dev_environment_is_filled_to_the_brim(tmp_path: Path) -> None:
-    """S07: nodes mac-codex (CLI and MLX provider), gx10 and onexplayer connected, capacity 10, queued >= 1, final 0/0."""
+    """S07: three nodes, the Mac with CLI and MLX provider; capacity 10 is reached, one is queued, final 0/0."""
     declared = load_inventory("dev", ROOT)
     async with deployed(tmp_path, capacities={p.id: p.capacity for p in declared.providers.values()}):
         done = await smoke(tmp_path)

@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from iop.config.inventory import Inventory
 from smoke.history import Engine, Environment, Logged, Outcome, Record, Request, Round, RoundKind, Snapshot
 from smoke.verdicts import RoundView
 
@@ -19,6 +21,28 @@ def environment() -> Environment:
         at=0.0, env="test", banner="", edge_id="edge-test", capacities=dict(CAPACITIES),
         nodes={"n1": ("a",), "n2": ("b",)}, cli_nodes=("n1",), models=("m", "agent"), smoke_model="m",
         cli_model="agent",
+    )  # fmt: skip
+
+
+def inventory(root: Path, **ports: int) -> Inventory:
+    """An inventory like `environment()`; nobody listens on its ports unless they are given."""
+    numbers = {"control": 1, "openai": 1, "nodes": 1, "admin": 1} | ports
+    hosts = [
+        {
+            "name": node, "node_id": node, "alias": node, "platform": "linux", "arch": "arm64",
+            "service_manager": "supervisor",
+            "providers": [
+                {"id": name, "type": "other", "category": "local_inference", "capacity": slots, "engine_port": 1}
+            ],
+        }
+        for node, (name, slots) in zip(("n1", "n2"), CAPACITIES.items(), strict=True)
+    ]  # fmt: skip
+    models = [{"id": "m", "providers": dict.fromkeys(CAPACITIES, "m")}]
+    return Inventory.model_validate(
+        {
+            "env": "test", "kind": "loopback", "root": root, "edge_id": "edge-test", "ports": numbers,
+            "hosts": hosts, "models": models, "smoke_model": "m", "engine_kind": "simulator",
+        }
     )  # fmt: skip
 
 

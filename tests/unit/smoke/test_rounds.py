@@ -10,11 +10,8 @@ import pytest
 from iop.admin.wire import AdminUnreachable
 from smoke.history import Blocker, History, read
 from smoke.rounds import FIRST_TOKENS, MOST_TOKENS, REPEATS, Act, Bench, Blocked
-from smoke.target import find
 from smoke.verdicts import RoundView
-from tests.fakes.smoke_story import Story, burst, environment
-
-ROOT = Path(__file__).resolve().parents[3]
+from tests.fakes.smoke_story import Story, burst, environment, inventory
 
 
 async def nothing(_stage: Any) -> None:
@@ -25,7 +22,7 @@ class Scripted(Bench):
     """A bench whose rounds come from a list; the last one repeats. Remembers the tokens each was asked with."""
 
     def __init__(self, folder: Path, rounds: list[RoundView | BaseException]) -> None:
-        super().__init__(find("local", None, ROOT), environment(), History(folder, "main"), "run", quiet_wait=0.1)
+        super().__init__(inventory(folder), environment(), History(folder, "main"), "run", quiet_wait=0.1)
         self.rounds = rounds
         self.asked: list[int] = []
 
@@ -118,11 +115,9 @@ async def test_an_address_where_nobody_listens_is_a_blocker(tmp_path: Path) -> N
     """A real round against a port that is bound and not listening (Field case B74)."""
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
-        inventory = find("local", None, ROOT)
-        ports = inventory.ports.model_copy(update={"admin": bound.getsockname()[1]})
-        inventory = inventory.model_copy(update={"ports": ports})
-        bench = Bench(inventory, environment(), History(tmp_path, "main"), "run", quiet_wait=0.1)
+        target = inventory(tmp_path, admin=bound.getsockname()[1])
+        bench = Bench(target, environment(), History(tmp_path, "main"), "run", quiet_wait=0.1)
         with pytest.raises(Blocked):
             await bench.prove("case", "capacity", nothing)
 
-    assert inventory.admin_url in blockers(tmp_path)[0]
+    assert target.admin_url in blockers(tmp_path)[0]

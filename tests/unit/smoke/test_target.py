@@ -35,7 +35,7 @@ def test_an_inventory_that_cannot_be_read_is_told_in_words(tmp_path: Path) -> No
     (folder / "hosts.yml").write_text("all: {children: {nodes: {hosts: {}}}}\n", encoding="utf-8")
     (tmp_path / "ansible.cfg").write_text("[defaults]\n", encoding="utf-8")
 
-    with pytest.raises(TargetError, match="--inventory .*: the group `nodes` has no hosts"):
+    with pytest.raises(TargetError, match=r"--inventory .*: the group `nodes` has no hosts"):
         find(None, folder, ROOT)
 
 
