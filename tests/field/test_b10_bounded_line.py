@@ -18,7 +18,7 @@ async def _hangs(exchange: Exchange) -> None:
 
 
 async def test_b10_a_full_line_refuses_and_delays_nobody_else(tmp_path: Path) -> None:
-    """Field case B10: with 40 places taken every further request is a queue_full at once; GETs are answered meanwhile."""
+    """Field case B10: with 40 places taken every further request gets queue_full at once; GETs are answered."""
     async with stack(tmp_path, Engine(_hangs), queue={"max_waiting": PLACES, "max_wait": "1h"}) as s:
         clients: list[RawClient] = [await s.open(BODY)]
         await s.until(lambda status: s.up.running)
