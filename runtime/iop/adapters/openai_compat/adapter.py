@@ -40,9 +40,10 @@ class OpenAICompat:
     async def run(self, request: RunRequest, sink: AnswerSink) -> RunEnd:
         """Send the request to the engine and pass its answer on, byte for byte and as it comes."""
         headers = {
+            **dict(request_headers(request.headers)),
+            # the Edge has read the body as JSON, whatever the client called it (curl -d says form data; vLLM refuses)
             "content-type": "application/json",
             "x-request-id": request.request_id,
-            **dict(request_headers(request.headers)),
             **self._own_headers,
         }
         try:

@@ -73,6 +73,8 @@ async def test_what_the_engine_gets():
         ("cookie", "a=b"),
         ("host", "h"),
         ("accept", "*/*"),
+        ("content-type", "application/x-www-form-urlencoded"),  # what `curl -d` says
+        ("x-request-id", "theirs"),
     )
     body = b'{"model" : "m",\t"messages":[]}'
     request = ask("responses", headers=client, body=body, stream=False)
