@@ -24,6 +24,9 @@ RESTART_REASONS: tuple[tuple[str, str], ...] = (
     ("tls.nodes", "certificates are read when the socket is opened"),
     ("tls.admin", "certificates are read when the socket is opened"),
     ("auth.admin_token_file", "the admin token is read at start"),
+    ("http.allowed_hosts", "the accepted names are read when the sockets are opened"),
+    ("link.dead_after", "the links' deadline is set when the link socket is opened"),
+    ("link.insecure", "whether the link may leave loopback is decided when its socket is opened"),
 )
 _RESIZED = re.compile(r"nodes\[[^\]]*\]\.providers\[[^\]]*\]\.capacity")
 _REROUTED = re.compile(r"models\[.*\]\.(providers(\[[^\]]*\])?|direct(\..*)?)")

@@ -97,6 +97,8 @@ def test_models_and_targets_come_and_go() -> None:
         (("openai: 127.0.0.1:0", "openai: 127.0.0.1:1"), "listen.openai"),
         (("nodes: 127.0.0.1:0", "nodes: 127.0.0.1:1"), "listen.nodes"),
         (("admin: 127.0.0.1:0", "admin: 127.0.0.1:1"), "listen.admin"),
+        (("edge: {", "http: {allowed_hosts: [a]}\nedge: {"), "http.allowed_hosts"),
+        (("edge: {", "link: {dead_after: 9s}\nedge: {"), "link.dead_after"),
     ],
 )
 def test_what_cannot_be_applied_live_needs_a_restart(swap: tuple[str, str], path: str) -> None:
