@@ -79,6 +79,16 @@ def activate(
     return todo
 
 
+def remove(root: HostRoot, names: Sequence[str], manager: ServiceManager, *, dry_run: bool = False) -> list[str]:
+    """Stop these services and forget them; return those that were known. Raises `ReleaseError`."""
+    known = {*manager.running(), *records(root)}
+    gone = [name for name in names if name in known]
+    for name in gone if not dry_run else ():
+        manager.remove(name)
+        _record_file(root, name).unlink(missing_ok=True)
+    return gone
+
+
 def records(root: HostRoot) -> dict[str, dict[str, object]]:
     """What the last activations wrote about each service, by name."""
     folder = root.shared / "run"

@@ -93,6 +93,12 @@ def _activate(options: argparse.Namespace) -> dict[str, Any]:
     return todo.as_json()
 
 
+def _remove(options: argparse.Namespace) -> dict[str, Any]:
+    with _alone(options.home):
+        gone = activate.remove(HostRoot(options.root), options.service, _manager(options), dry_run=options.dry_run)
+    return {"changed": bool(gone), "removed": gone}
+
+
 def _status(options: argparse.Namespace) -> dict[str, Any]:
     return status.status(HostRoot(options.root), _manager(options))
 
@@ -167,6 +173,9 @@ _BUILT: _Settings = {"--dist": {"type": Path, "metavar": "DIR", "help": "also re
 _RESTART: _Settings = {
     "--restart": {"action": "append", "default": [], "metavar": "NAME", "help": "restart this one anyhow; repeatable"}
 }
+_SERVICE: _Settings = {
+    "--service": {"action": "append", "required": True, "metavar": "NAME", "help": "a service; repeatable"}
+}
 _SYNC: _Settings = {
     "--source": {"type": Path, "required": True, "metavar": "DIR", "help": "the checkout to take HEAD from"},
     "--checkout": {"type": Path, "required": True, "metavar": "DIR", "help": "the build checkout"},
@@ -179,6 +188,7 @@ _COMMANDS: list[tuple[str, Any, str, _Settings]] = [
     ("stage", _stage, "Put a built release on this host.", {**_ROOT, **_DIST, **_BIN, **_DRY}),
     ("plan", _plan, "What activate would do; services on stdin.", {**_ROOT, **_HOME, **_RELEASE, **_RESTART}),
     ("activate", _activate, "Run the services on stdin from this release.", {**_ROOT, **_HOME, **_RELEASE, **_RESTART}),
+    ("remove", _remove, "Stop these services and forget them.", {**_ROOT, **_HOME, **_SERVICE, **_DRY}),
     ("status", _status, "What this host runs.", {**_ROOT, **_HOME}),
     ("prune", _prune, "Remove old releases.", {**_ROOT, **_KEEP, **_BUILT, **_DRY}),
     ("down", _down, "Stop everything of this environment.", _HOME),

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from iop.config.inventory import Inventory, InventoryError, load_inventory
+from iop.config.inventory_engines import KINDS
 from iop.config.inventory_picture import operator_yaml
 
 
@@ -20,9 +21,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("target", help="dev, local, …: a folder below inventory/")
     parser.add_argument("--root", type=Path, default=None, help="the checkout (default: around the working directory)")
     parser.add_argument("--operator", action="store_true", help="print the YAML of agent-test/TARGET/inventory.yaml")
+    parser.add_argument("--engine-kind", choices=KINDS, default=None, help="what a deploy puts behind the providers")
     options = parser.parse_args(arguments)
     try:
-        found = load_inventory(options.target, options.root)
+        found = load_inventory(options.target, options.root, options.engine_kind)
     except InventoryError as error:
         print(error, file=sys.stderr)
         return 1

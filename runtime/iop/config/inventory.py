@@ -14,9 +14,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from iop.config.inventory_engines import EngineKind, deployed_kind, loopback_banner
 from iop.config.inventory_source import locate
 
-LOOPBACK_BANNER = "LOOPBACK, SIMULATED ENGINES: proves the software, not your machines"
 LOOPBACK = "127.0.0.1"
 PORT_BASE_VARIABLE = "IOP_PORT_BASE"
 
@@ -110,7 +110,7 @@ class Inventory(_Part):
     hosts: tuple[Host, ...]
     models: tuple[Model, ...]
     smoke_model: str
-    engine_kind: Literal["simulator", "llama", "external"]
+    engine_kind: EngineKind
 
     @property
     def home(self) -> Path:
@@ -150,7 +150,7 @@ class Inventory(_Part):
     @property
     def banner(self) -> str:
         """The first line of everything that reports on this environment; empty for real hosts."""
-        return LOOPBACK_BANNER if self.kind == "loopback" else ""
+        return loopback_banner(self.engine_kind) if self.kind == "loopback" else ""
 
     def host_root(self, name: str) -> Path:
         """The folder of a host's releases on that host (loopback: below the build folder)."""
@@ -164,9 +164,10 @@ class Inventory(_Part):
         return self
 
 
-def load_inventory(target: str, root: Path | None = None) -> Inventory:
+def load_inventory(target: str, root: Path | None = None, engine_kind: EngineKind | None = None) -> Inventory:
     """Read `inventory/<target>` of the checkout `root` (default: the one around the working directory).
 
+    What stands behind the providers is `engine_kind`, else what the last deploy chose, else what the inventory says.
     Raises `InventoryError`. Runs `ansible-inventory`, which takes about a second.
     """
     checkout = root or find_checkout(Path.cwd())
@@ -175,9 +176,11 @@ def load_inventory(target: str, root: Path | None = None) -> Inventory:
         known = sorted(entry.name for entry in (checkout / "inventory").iterdir() if entry.is_dir())
         raise InventoryError(f"no environment {target!r} (known: {', '.join(known)})")
     try:
-        return parse(_listing(checkout, folder), checkout, os.environ)
+        found = parse(_listing(checkout, folder), checkout, os.environ)
     except ValidationError as error:
         raise InventoryError(_in_words(error, folder)) from error
+    chosen = engine_kind or deployed_kind(found.home)
+    return found.model_copy(update={"engine_kind": chosen}) if chosen else found
 
 
 def find_checkout(start: Path) -> Path:

@@ -22,6 +22,15 @@ def test_derived_values_stand_beside_the_declared(capsys: pytest.CaptureFixture[
     assert mac["providers"][0]["endpoint"] == "http://127.0.0.1:8002/v1"
 
 
+def test_a_deploy_says_what_it_puts_behind_the_providers(capsys: pytest.CaptureFixture[str]) -> None:
+    """`--engine-kind` goes before the inventory's own word and before what runs, and the banner follows it."""
+    assert main(["dev", "--root", str(ROOT), "--engine-kind", "llama"]) == 0
+
+    found = json.loads(capsys.readouterr().out)
+    assert found["engine_kind"] == "llama"
+    assert found["banner"] == "LOOPBACK, ONE MACHINE: real llama.cpp engines, not your machines"
+
+
 def test_an_unusable_inventory_exits_1_with_the_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The message names file, line and column."""
     (tmp_path / "ansible.cfg").touch()

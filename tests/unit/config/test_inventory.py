@@ -40,7 +40,7 @@ def test_the_shipped_environments_are_the_mission(target: str, edge: str, monkey
     """Three nodes with 3 + 4 + 3 slots, mac last, a smoke model that all providers serve, a direct model."""
     monkeypatch.delenv("IOP_PORT_BASE", raising=False)
 
-    found = load_inventory(target, ROOT)
+    found = load_inventory(target, ROOT, "simulator")
 
     assert (found.edge_id, found.capacity) == (edge, 10)
     assert {host.name: (host.node_id, host.alias) for host in found.hosts} == {

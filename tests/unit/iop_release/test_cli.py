@@ -47,6 +47,14 @@ def test_activate_plan_status_down(
     assert _run(capsys, "activate", *where, "--release", "r1")["changed"] is True
     assert _run(capsys, "status", *where)["current"] == "r1"
     assert _run(capsys, "prune", "--root", root.path)["changed"] is False
+    some = ("remove", *where, "--service", "mac.edge", "--service", "never.there")
+    assert _run(capsys, *some, "--dry-run") == {"changed": True, "removed": ["mac.edge"]}
+    assert "mac.edge" in manager.known
+    assert _run(capsys, *some) == {"changed": True, "removed": ["mac.edge"]}
+    assert _run(capsys, *some) == {"changed": False, "removed": []}
+    assert _run(capsys, "status", *where)["services"] == []
+    monkeypatch.setattr("sys.stdin", io.StringIO(services))
+    assert _run(capsys, "activate", *where, "--release", "r1")["changed"] is True
     assert _run(capsys, "down", "--home", home) == {"changed": True, "ended": ["mac.edge"]}
     assert _run(capsys, "down", "--home", home)["changed"] is False
 
