@@ -12,10 +12,10 @@ from tests.cluster.proof import prove
 @pytest.mark.parametrize("endpoint", ["chat", "responses"])
 @pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
 async def test_capacity_plus_one_fills_the_pool_and_queues_exactly_one(
-    three_nodes: Cluster, endpoint: str, stream: bool
+    shared: Cluster, endpoint: str, stream: bool
 ) -> None:
     """Eleven at once over 3+4+3 slots: total 10, exactly one in line, all answered, 0/0 at the end."""
-    await prove(three_nodes, 11, endpoint, stream=stream)
+    await prove(shared, 11, endpoint, stream=stream)
 
 
 async def test_other_bursts_over_other_capacities(tmp_path: Path) -> None:
@@ -25,15 +25,15 @@ async def test_other_bursts_over_other_capacities(tmp_path: Path) -> None:
         await prove(made, 25, "chat", tokens=30)
 
 
-async def test_first_in_first_out(three_nodes: Cluster) -> None:
+async def test_first_in_first_out(shared: Cluster) -> None:
     """Requests are granted in the order in which they joined the line (Field case B08)."""
-    seq = (await three_nodes.status())["events"]["last_seq"]
-    answers = await burst(three_nodes, 40, "chat", tokens=10)
-    events = await three_nodes.events_after(seq, 40)
+    seq = (await shared.status())["events"]["last_seq"]
+    answers = await burst(shared, 40, "chat", tokens=10)
+    events = await shared.events_after(seq, 40)
 
     queued = [e["request_id"] for e in events if e["type"] == "queued"]
     granted = [e["request_id"] for e in events if e["type"] == "granted" and e["request_id"] in set(queued)]
     assert granted == queued
     assert len(queued) == 30
     assert all(a.ok and int(a.headers["x-iop-queue-ms"]) >= 0 for a in answers)
-    await three_nodes.calm()
+    await shared.calm()
