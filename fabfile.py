@@ -48,7 +48,7 @@ def status(
     inventory = _inventory(target)
     if json:
         found = facts(inventory)
-        print(_text(found))
+        _say(_text(found))
         sys.exit(0 if found["well"] else 1)
     console = Console(width=None if sys.stdout.isatty() else 140)
     if not watch:
@@ -197,6 +197,14 @@ def _inventory(target: str) -> Inventory:
     except InventoryError as error:
         _stop(str(error))
         raise
+
+
+def _say(text: str) -> None:
+    """Print; a reader that has seen enough (`| head`) is no failure of ours."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that the exit does not try again
 
 
 def _text(found: dict[str, Any]) -> str:
