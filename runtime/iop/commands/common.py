@@ -30,9 +30,12 @@ def version_text() -> str:
     return f"iop {__version__} (release {release_id()})"
 
 
-def add_version_option(parser: argparse.ArgumentParser) -> None:
-    """Add `--version`."""
-    parser.add_argument("--version", action="version", version=version_text())
+class CommandParser(argparse.ArgumentParser):
+    """A parser with `--version`. Its sub-commands are of its kind, so that every command knows the option."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:  # noqa: ANN401 - handed on to argparse as they are
+        super().__init__(*args, **options)
+        self.add_argument("--version", action="version", version=version_text())
 
 
 def add_serve_options(parser: argparse.ArgumentParser) -> None:

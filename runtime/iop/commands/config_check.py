@@ -6,13 +6,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from iop.commands.common import EXIT_FINDINGS, EXIT_USAGE
+from iop.commands.common import EXIT_FINDINGS, EXIT_USAGE, CommandParser
 from iop.config.load import Loaded, UnreadableFile, load_edge
 from iop.config.models import EdgeConfig
 from iop.config.schema import edge_schema
 
 if TYPE_CHECKING:
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 - the only name argparse gives it
+    Subparsers = argparse._SubParsersAction[CommandParser]  # noqa: SLF001 - the only name argparse gives it
 
 EXIT_OK = 0
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from iop.admin.client import AdminClient, AdminRefused, AdminUnreachable, RefreshAnswer
+from iop.commands.common import CommandParser
 from iop.commands.config_check import write_safely
 from iop.config.load import Loaded, UnreadableFile, load_edge
 from iop.config.models import EdgeConfig
@@ -17,7 +18,7 @@ from iop.config.scalars import parse_duration
 from iop.transport.listening import join_address, split_address
 
 if TYPE_CHECKING:
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 - the only name argparse gives it
+    Subparsers = argparse._SubParsersAction[CommandParser]  # noqa: SLF001 - the only name argparse gives it
 
 EXIT_OK, EXIT_REFUSED, EXIT_USAGE, EXIT_RESTART, EXIT_UNREACHABLE, EXIT_UNACKNOWLEDGED = range(6)
 #: seconds beyond the nodes' time to acknowledge that the Edge's answer may take

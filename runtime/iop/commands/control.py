@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from iop.commands.common import add_serve_options, add_version_option, load_or_report
+from iop.commands.common import CommandParser, add_serve_options, load_or_report
 from iop.config.load import load_control
 from iop.wiring.control import ControlService
 from iop.wiring.serve import serve
@@ -22,8 +22,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="iop-control", description="A read-only view over Edges.")
-    add_version_option(parser)
+    parser = CommandParser(prog="iop-control", description="A read-only view over Edges.")
     parser.add_argument("--config", metavar="F", type=Path, required=True, help="control.yaml")
     commands = parser.add_subparsers(dest="command", required=True)
     add_serve_options(commands.add_parser("serve", help="serve the status API until SIGTERM"))

@@ -20,11 +20,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = common.CommandParser(
         prog="edge",
         description="One OpenAI-compatible address over your nodes, with honest capacity.",
     )
-    common.add_version_option(parser)
     parser.add_argument("--config", type=Path, metavar="FILE", help="edge.yaml")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     serve_parser = commands.add_parser("serve", help="serve the OpenAI API, the node link and the admin API")

@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from iop.commands.common import add_serve_options, add_version_option, load_or_report, release_id
+from iop.commands.common import CommandParser, add_serve_options, load_or_report, release_id
 from iop.config.load import load_node
 from iop.wiring.node import build_node
 from iop.wiring.serve import serve
@@ -27,8 +27,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="iop-node", description="Runs work on this host for an Edge that it dials.")
-    add_version_option(parser)
+    parser = CommandParser(prog="iop-node", description="Runs work on this host for an Edge that it dials.")
     parser.add_argument("--config", metavar="F", type=Path, required=True, help="node.yaml")
     commands = parser.add_subparsers(dest="command", required=True)
     add_serve_options(commands.add_parser("serve", help="dial the Edge and run its work until SIGTERM"))

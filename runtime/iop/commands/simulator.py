@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from iop.commands.common import add_serve_options, add_version_option
+from iop.commands.common import CommandParser, add_serve_options
 from iop.simulator import agent
 from iop.simulator.app import SimulatorSpec
 from iop.transport.listening import split_address
@@ -38,8 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="iop-simulator", description=__doc__)
-    add_version_option(parser)
+    parser = CommandParser(prog="iop-simulator", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     server = commands.add_parser("serve", help="serve the simulated engine until SIGTERM")
     server.add_argument("--listen", type=_address, default="127.0.0.1:0", metavar="H:P", help="port 0 = any free one")
