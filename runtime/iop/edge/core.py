@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +11,6 @@ from iop.config.models import EdgeConfig
 from iop.config.pool import pool_spec
 from iop.domain.effects import Lease, Outcome
 from iop.domain.snapshots import NodeState
-from iop.domain.specs import PoolSpec
 from iop.edge.admin_routes import DrainAsk, unknown_node
 from iop.edge.direct import Direct, DirectEvent
 from iop.edge.directory import Directory, find_node
@@ -21,6 +19,7 @@ from iop.edge.feed import Feed
 from iop.edge.links import Links
 from iop.edge.pool import Pool
 from iop.edge.refresh import RefreshAsk, Refresher, RefreshPorts, RefreshReply
+from iop.edge.removals import Removals
 from iop.edge.status import (
     EdgeFacts,
     LinkFacts,
@@ -56,11 +55,13 @@ class EdgeCore:
         directory = Directory(lambda: (self.config, self.refresher.generation))
         self.links = Links(directory=directory, events=self, dead_after=config.link.dead_after)
         ports = RefreshPorts(
-            self._apply_pool, self._is_connected, self.links.push_config, self.links.acknowledged, self._in_flight
+            self._take_over, self._is_connected, self.links.push_config, self.links.acknowledged, self._in_flight
         )
         self.refresher = Refresher(loaded, ports, time.time)
         self.pool = Pool(self.door, self.links, lambda: self.config)
         self.direct = Direct(self.links, lambda: self.config, self.node_state, self._publish_direct)
+        self._removed_providers = Removals()
+        self._removed_nodes = Removals()
         self._adopted: dict[tuple[str, int], Lease] = {}
         self._adopted_direct: set[tuple[str, int]] = set()
         self._epochs: dict[str, int] = {}
@@ -166,13 +167,13 @@ class EdgeCore:
         """Plan or apply a candidate config."""
         return await self.refresher.refresh(ask)
 
-    def _apply_pool(self, pool: PoolSpec) -> None:
+    def _take_over(self, config: EdgeConfig) -> None:
         """Admission takes the candidate over; what was removed gets the running config's drain_timeout to finish."""
-        kept = {provider.id for provider in pool.providers}
-        removed = [p.id for node in self.config.nodes for p in node.providers if p.id not in kept]
-        nodes = [node.id for node in self.config.nodes]
-        self.door.configure(pool)
-        self.loop.call_later(self.config.drain_timeout, self._cut_removed, removed, nodes)
+        until = self.loop.time() + self.config.drain_timeout
+        self._removed_providers.note(_provider_ids(self.config), _provider_ids(config), until)
+        self._removed_nodes.note([node.id for node in self.config.nodes], [node.id for node in config.nodes], until)
+        self.door.configure(pool_spec(config))
+        self.loop.call_at(until, self._cut_removed, until)
 
     def _in_flight(self) -> dict[str, int]:
         return {provider.provider_id: provider.in_flight for provider in self.door.snapshot().providers}
@@ -180,16 +181,14 @@ class EdgeCore:
     def _is_connected(self, node_id: str) -> bool:
         return self.links.node(node_id) is not None
 
-    def _cut_removed(self, provider_ids: Sequence[str], node_ids: Sequence[str]) -> None:
+    def _cut_removed(self, until: float) -> None:
         """The drain_timeout is over: work of removed providers is cut, removed nodes are turned away.
 
-        What came back meanwhile is left alone.
+        What came back meanwhile is left alone, and so is what was removed later.
         """
-        declared = {provider.id for node in self.config.nodes for provider in node.providers}
-        for provider_id in provider_ids:
-            if provider_id not in declared:
-                self.pool.cut_provider(provider_id, "removed")
-        self.links.push_config([node_id for node_id in node_ids if find_node(self.config, node_id) is None])
+        for provider_id in self._removed_providers.due(until):
+            self.pool.cut_provider(provider_id, "removed")
+        self.links.push_config(self._removed_nodes.due(until))
 
     # the end
 
@@ -241,3 +240,7 @@ class EdgeCore:
             outcome=event.outcome,
             reason=event.reason,
         )
+
+
+def _provider_ids(config: EdgeConfig) -> list[str]:
+    return [provider.id for node in config.nodes for provider in node.providers]

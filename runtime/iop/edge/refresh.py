@@ -11,9 +11,7 @@ from iop.config.findings import Finding, has_errors
 from iop.config.load import Loaded, read_edge
 from iop.config.models import EdgeConfig
 from iop.config.plan import Change, Plan, plan
-from iop.config.pool import pool_spec
 from iop.domain.errors import BadRequest
-from iop.domain.specs import PoolSpec
 from iop.edge.status import ConfigFacts, Retired
 
 #: seconds a connected node gets to acknowledge when the asker does not say; the command's own default
@@ -52,12 +50,13 @@ class RefreshReply:
 class RefreshPorts:
     """What a refresh does to the rest of the Edge.
 
-    `apply_pool` hands admission its new spec, at once. `push_config` sends the config now in force to those of the
-    named nodes that are connected. `acknowledged` waits until a node runs that generation or a later one; False when
-    it did not within the seconds given. `in_flight` tells the slots held per provider id, for a plan's `over_by`.
+    `take_over` hands the candidate to admission, at once, before the swap. `push_config` sends the config now in force
+    to those of the named nodes that are connected. `acknowledged` waits until a node runs that generation or a later
+    one; False when it did not within the seconds given. `in_flight` tells the slots held per provider id, for a plan's
+    `over_by`.
     """
 
-    apply_pool: Callable[[PoolSpec], None]
+    take_over: Callable[[EdgeConfig], None]
     connected: Callable[[str], bool]
     push_config: Callable[[Sequence[str]], None]
     acknowledged: Callable[[str, int, float], Awaitable[bool]]
@@ -126,7 +125,7 @@ class Refresher:
         generation = before + 1 if planned.changes else before
         if planned.changes:
             # no await from here to the swap: nobody can see one half of it
-            self._ports.apply_pool(pool_spec(config))
+            self._ports.take_over(config)
             self._retire(config)
             self._config = config
         self._facts = ConfigFacts(generation, loaded.sha256, loaded.source, self._now())

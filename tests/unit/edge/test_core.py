@@ -91,6 +91,22 @@ async def test_a_removed_node_is_turned_away_after_its_time(edge: EdgeUnderTest)
     await node.close()
 
 
+async def test_a_removed_node_gets_its_whole_time_after_another_refresh(tmp_path: Path) -> None:
+    """The timer of an earlier refresh does not turn away a node that a later refresh removed."""
+    async with edge_under_test(tmp_path, drain_timeout="1s") as edge:
+        node = await edge.node()
+        acknowledged = asyncio.ensure_future(_acknowledge(node, 2))
+        await _refresh(edge, nodes=[{**ENTRY, "providers": [{**PROVIDER, "capacity": 3}]}], drain_timeout="1s")
+        await acknowledged
+        removed = asyncio.get_running_loop().time()
+        other = {"id": "n2", "adapters": {"openai_compat_instances": [ENGINE]}, "providers": [PROVIDER]}
+        await _refresh(edge, nodes=[other], models=[{"id": "m", "providers": {"p1": "x"}}], drain_timeout="1s")
+        await node.gone()
+
+        assert asyncio.get_running_loop().time() - removed >= 1.0
+        await node.close()
+
+
 async def test_dry_run_changes_nothing(edge: EdgeUnderTest) -> None:
     """The plan is told, the generation stays."""
     plan = await _refresh(edge, "dry-run", nodes=[{**ENTRY, "providers": [{**PROVIDER, "capacity": 9}]}])

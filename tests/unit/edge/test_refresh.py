@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from iop.config.load import read_edge
+from iop.config.pool import pool_spec
 from iop.domain.errors import BadRequest
 from iop.edge.refresh import RefreshAsk, Refresher, RefreshPorts
 
@@ -39,8 +40,11 @@ class FakeEdge:
 
     def ports(self):
         return RefreshPorts(
-            self.pools.append, self.connected.__contains__, self.pushed.append, self._acknowledged, lambda: {"p1": 9}
+            self._take_over, self.connected.__contains__, self.pushed.append, self._acknowledged, lambda: {"p1": 9}
         )
+
+    def _take_over(self, config):
+        self.pools.append(pool_spec(config))
 
     async def _acknowledged(self, node_id, generation, within):
         self.awaited.append((node_id, generation))
