@@ -173,7 +173,6 @@ def test_an_interrupted_rollout_is_finished_by_the_next_run(site: Site) -> None:
     status = site.edge_status()
     assert {one["release_id"].partition("-")[0] for one in (status["edge"], *status["nodes"])} == {head}
     assert run.report["changed"] > 0
-    assert site.make("dev").report["changed"] == 0
 
 
 def test_failing_tests_stop_the_deploy(site: Site) -> None:
