@@ -67,7 +67,7 @@ test-fast: $(READY) ## unit and contract tests (what a deploy runs)
 	$(PYTHON) -m pytest -n auto -q -p no:cacheprovider tests/unit $(wildcard tests/contract)
 
 test-cluster: $(READY) ## whole processes: three nodes, kills, bursts
-	$(PYTHON) -m pytest tests/cluster
+	$(PYTHON) -m pytest -n 2 --dist loadfile tests/cluster
 
 # exit code 3: no build for this system; pytest then names it as the reason of each skip
 test-engines: $(READY) ## the same burst over real llama.cpp servers
@@ -75,7 +75,7 @@ test-engines: $(READY) ## the same burst over real llama.cpp servers
 	$(PYTHON) -m pytest tests/engines
 
 test-deploy: $(READY) ## deploys into a temporary clone: twice, broken, repaired, removed
-	$(PYTHON) -m pytest tests/deploy
+	$(PYTHON) -m pytest -n 2 --dist loadfile tests/deploy
 
 operator-inventory: $(READY) ## write agent-test/dev/inventory.yaml from inventory/dev
 	PYTHONPATH=runtime $(PYTHON) -m iop.commands.inventory dev --operator > agent-test/dev/inventory.yaml.new

@@ -227,14 +227,14 @@ async def test_work_survives_a_lost_link_and_is_reported(cluster: Cluster) -> No
 
 
 async def test_sigterm_finishes_what_runs(cluster: Cluster) -> None:
-    """SIGTERM: new runs are busy, the running one is finished, the node says bye and exits 0."""
+    """SIGTERM: new runs are told so, the running one is finished, the node says bye and exits 0."""
     cluster.run("last")
     await until(cluster.posted)
     cluster.process.send_signal(signal.SIGTERM)
     await until(lambda: any(not health.up for health in cluster.edge.health))
     refused = await cluster.run("late").head()
     assert isinstance(refused, End)
-    assert refused.failure == "busy"
+    assert refused.failure == "stopping"
     assert await stop_within(cluster.process, cluster.gate.set) == 0
     await ended(cluster, 2)
     assert [end.outcome for end in cluster.ends] == ["failed", "completed"]

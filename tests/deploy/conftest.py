@@ -19,6 +19,10 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 WHO = ["-c", "user.name=tester", "-c", "user.email=tester@example.invalid"]
 OFFSETS = (1, 2, 83, 84, 93, 102, 103)  # the ports of inventory/local, counted from its base
+SERVICES = {
+    "mac-mlx-vllm.engine", "gx10-vllm.engine", "onexplayer-lemonade.engine",
+    "mac.control", "mac.edge", "mac.node", "gx10.node", "onexplayer.node",
+}  # fmt: skip
 NO_SMOKE = "-e run_smoke=false"  # the suite has its own step in CI, against an environment like this one
 QUICK_TEST = 'def test_quick():\n    """The fast tests of the clone."""\n'
 
@@ -63,10 +67,11 @@ class Site:
         ]
 
     def deployed(self) -> None:
-        """Make sure that HEAD runs, well and by its own account; a deploy is run only when it does not."""
+        """Make sure that HEAD runs, well and with simulated engines; a deploy is run only when it does not."""
         found = self.fab_status()
         head = self.git("rev-parse", "--short", "HEAD")
-        if found["well"] and found["edge"]["release_id"].startswith(head):
+        simulated = found["banner"].startswith("LOOPBACK, SIMULATED ENGINES")
+        if found["well"] and simulated and found["edge"]["release_id"].startswith(head):
             return
         run = self.make("dev")
         assert run.code == 0, run.text
@@ -157,9 +162,10 @@ def site() -> Iterator[Site]:
 
 
 def _free_base() -> int:
-    """A port base whose ports are all free now, below the range that the system hands out."""
+    """A port base whose ports are all free now, below the range that the system hands out; each worker has its own."""
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
     for _ in range(200):
-        base = random.randrange(12000, 31000, 200)
+        base = random.randrange(12000, 31000, 1000) + 200 * (worker % 5)
         if all(_is_free(base + offset) for offset in OFFSETS):
             return base
     raise AssertionError("no free port base")
