@@ -11,7 +11,6 @@ from iop.config.findings import Finding, has_errors
 from iop.config.load import Loaded, read_edge
 from iop.config.models import EdgeConfig
 from iop.config.plan import Change, Plan, plan
-from iop.domain.errors import BadRequest
 from iop.edge.status import ConfigFacts, Retired
 
 #: seconds a connected node gets to acknowledge when the asker does not say; the command's own default
@@ -96,12 +95,11 @@ class Refresher:
         return self._retired
 
     async def refresh(self, ask: RefreshAsk) -> RefreshReply:
-        """Check the candidate, then plan it or apply it. Raises BadRequest when `source` is no absolute path.
+        """Check the candidate, then plan it or apply it.
 
-        A refused candidate changes nothing but `last_error`, and that only when it was to be applied.
+        A relative `source` is taken from the folder of the config in force. A refused candidate changes nothing but `last_error`, and that only when it was to be applied.
         """
-        if not PurePath(ask.source).is_absolute():
-            raise BadRequest("'source' must be an absolute path.", param="source")
+        ask = replace(ask, source=str(PurePath(self._facts.source).parent / ask.source))
         # in a thread: reading a large file takes long, and status and requests must go on meanwhile
         loaded = await asyncio.to_thread(read_edge, ask.text, source=ask.source)
         if loaded.config is None:

@@ -1,12 +1,12 @@
 """The running config and its replacement."""
 
 import asyncio
+from pathlib import PurePath
 
 import pytest
 
 from iop.config.load import read_edge
 from iop.config.pool import pool_spec
-from iop.domain.errors import BadRequest
 from iop.edge.refresh import RefreshAsk, Refresher, RefreshPorts
 
 SOURCE = "/abs/edge.yaml"
@@ -174,10 +174,12 @@ async def test_a_removed_provider_is_still_described():
     assert refresher.retired == {}
 
 
-async def test_a_relative_source_is_a_bad_request():
-    """Relative paths inside the file could not be resolved."""
-    with pytest.raises(BadRequest, match="absolute"):
-        await make(FakeEdge()).refresh(RefreshAsk("apply", TEXT, "edge.yaml"))
+async def test_a_relative_source_is_taken_from_the_running_configs_folder():
+    """A short name is no fault: it stands beside what runs."""
+    refresher = make(FakeEdge())
+    folder = PurePath(refresher.facts.source).parent
+    await refresher.refresh(RefreshAsk("apply", TEXT.replace("capacity: 3", "capacity: 4"), "next.yaml"))
+    assert refresher.facts.source == str(folder / "next.yaml")
 
 
 def test_an_edge_cannot_start_with_errors():
