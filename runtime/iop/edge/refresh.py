@@ -97,7 +97,8 @@ class Refresher:
     async def refresh(self, ask: RefreshAsk) -> RefreshReply:
         """Check the candidate, then plan it or apply it.
 
-        A relative `source` is taken from the folder of the config in force. A refused candidate changes nothing but `last_error`, and that only when it was to be applied.
+        A relative `source` is taken from the folder of the config in force. A refused candidate changes nothing but
+        `last_error`, and that only when it was to be applied.
         """
         ask = replace(ask, source=str(PurePath(self._facts.source).parent / ask.source))
         # in a thread: reading a large file takes long, and status and requests must go on meanwhile
