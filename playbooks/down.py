@@ -17,10 +17,16 @@ SUFFIX = "-runtime"
 
 
 def main(arguments: list[str]) -> int:
-    """Stop, purge; the worst exit code."""
+    """Stop, purge; 0 done, 1 something would not stop, 2 no such environment."""
     purge, everything = "--purge" in arguments, "--all" in arguments
     names = _deployed() if everything else [one for one in arguments if not one.startswith("--")]
-    codes = [_stop(name, purge=purge) for name in names if name in _deployed()]
+    unknown = [name for name in names if name not in _deployed() and not (ROOT / "inventory" / name).is_dir()]
+    if unknown:
+        known = sorted(folder.name for folder in (ROOT / "inventory").iterdir() if folder.is_dir())
+        print(f"no environment {unknown[0]!r} (known: {', '.join(known)})", file=sys.stderr)  # noqa: T201
+        return 2
+    names = [name for name in names if name in _deployed()]
+    codes = [_stop(name, purge=purge) for name in names]
     if any(codes):
         return 1
     if purge:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 import threading
 import time
 from datetime import datetime, timezone
@@ -15,7 +16,13 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
+from ansible import context
 from ansible.plugins.callback import CallbackBase
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "runtime"))  # this checkout's code, whatever is installed
+
+from iop.config.inventory_source import environments, unreadable  # noqa: E402 - after the path above
 
 DOCUMENTATION = """
 name: deploy_report
@@ -40,18 +47,25 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
         self._started = datetime.now(timezone.utc)  # noqa: UP017 - Ansible's Python may be older than ours
         self._folder: Path | None = None
         self._env = self._checkout = self._playbook = ""
-        self._check = False
+        self._check = self._hopeless = False
         self._steps: list[dict[str, Any]] = []
         self._releases: dict[str, dict[str, Any]] = {}
         self._pulse = _Pulse()
 
     def v2_playbook_on_start(self, playbook: Any) -> None:  # noqa: ANN401 - ansible's class
-        """Know which playbook this is."""
+        """Know which playbook this is; name what Ansible does not: the place of bad YAML, the known environments."""
         self._playbook = Path(playbook._file_name).stem  # noqa: SLF001 - the only place where ansible has it
+        for folder in map(Path, context.CLIARGS.get("inventory") or ()):
+            found = unreadable(folder) if folder.is_dir() else []
+            if not folder.exists():
+                found = [f"no environment {folder.name!r} (known: {', '.join(environments(ROOT))})"]
+            for line in found:
+                self._display.error(line, wrap_text=False)
+            self._hopeless = self._hopeless or bool(found)
 
     def v2_playbook_on_play_start(self, play: Any) -> None:  # noqa: ANN401
         """Know the environment, from the inventory in use."""
-        if self._folder is not None:
+        if self._folder is not None or self._hopeless:
             return
         facts = play.get_variable_manager()
         inventory = facts._inventory  # noqa: SLF001 - as above

@@ -12,10 +12,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from iop.config.inventory_engines import EngineKind, deployed_kind, loopback_banner
-from iop.config.inventory_source import locate
+from iop.config.inventory_source import environments, locate, unreadable
+from iop.config.resources import ProviderType
 
 LOOPBACK = "127.0.0.1"
 PORT_BASE_VARIABLE = "IOP_PORT_BASE"
@@ -45,7 +46,7 @@ class Provider(_Part):
     """A provider as the inventory declares it; its engine listens on this port of its node's host."""
 
     id: str
-    type: str
+    type: ProviderType
     category: str
     capacity: Capacity
     engine_port: Port
@@ -156,12 +157,18 @@ class Inventory(_Part):
         """The folder of a host's releases on that host (loopback: below the build folder)."""
         return self.home / "hosts" / name
 
-    @model_validator(mode="after")
-    def _smoke_model_is_served(self) -> Self:
-        served = next((model for model in self.models if model.id == self.smoke_model), None)
-        if served is None or set(served.providers or {}) != set(self.providers):
-            raise ValueError(f"smoke_model {self.smoke_model!r} must be a model that every provider serves")
-        return self
+    @field_validator("smoke_model")
+    @classmethod
+    def _smoke_model_is_served(cls, name: str, info: ValidationInfo) -> str:
+        if "hosts" not in info.data or "models" not in info.data:
+            return name  # these have findings of their own
+        declared = {provider.id for host in info.data["hosts"] for provider in host.providers}
+        served = {one for model in info.data["models"] if model.id == name for one in model.providers or {}}
+        wrong = [f"{one} is missing" for one in sorted(declared - served)]
+        wrong += [f"{one} is not declared" for one in sorted(served - declared)]
+        if wrong:
+            raise ValueError(f"must be a model that every provider serves: {', '.join(wrong)}")
+        return name
 
 
 def load_inventory(target: str, root: Path | None = None, engine_kind: EngineKind | None = None) -> Inventory:
@@ -173,8 +180,10 @@ def load_inventory(target: str, root: Path | None = None, engine_kind: EngineKin
     checkout = root or find_checkout(Path.cwd())
     folder = checkout / "inventory" / target
     if not folder.is_dir():
-        known = sorted(entry.name for entry in (checkout / "inventory").iterdir() if entry.is_dir())
-        raise InventoryError(f"no environment {target!r} (known: {', '.join(known)})")
+        raise InventoryError(f"no environment {target!r} (known: {', '.join(environments(checkout))})")
+    broken = unreadable(folder)
+    if broken:
+        raise InventoryError("\n".join(broken))
     try:
         found = parse(_listing(checkout, folder), checkout, os.environ)
     except ValidationError as error:

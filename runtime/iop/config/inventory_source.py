@@ -34,6 +34,26 @@ def locate(folder: Path, loc: Sequence[int | str]) -> str:
     return str(folder)
 
 
+def unreadable(folder: Path) -> list[str]:
+    """`file:line:column: problem` of every file of the inventory that is no YAML: Ansible's message has no place."""
+    found = []
+    for file in sorted((*folder.rglob("*.yml"), *folder.rglob("*.yaml"))):
+        try:
+            yaml.compose(file.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+        except yaml.MarkedYAMLError as error:
+            mark = error.problem_mark
+            place = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
+            found.append(f"{file}{place}: {error.problem or error}")
+        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+            found.append(f"{file}: {error}")
+    return found
+
+
+def environments(checkout: Path) -> list[str]:
+    """The names of the environments that this checkout has."""
+    return sorted(entry.name for entry in (checkout / "inventory").iterdir() if entry.is_dir())
+
+
 def _hosts_in_order(folder: Path, fallback: list[str]) -> list[str]:
     try:
         tree = yaml.safe_load((folder / "hosts.yml").read_text(encoding="utf-8"))

@@ -100,6 +100,8 @@ def test_templates_and_vault_are_refused(name: str, value: object) -> None:
     [
         {"smoke_model": "a"},
         {"smoke_model": "nothing"},
+        {"models": [{"id": "m", "providers": {"p": "engine-m", "q": "engine-m"}}]},
+        {"providers": [{**SHARED["providers"][0], "type": "vlm"}]},
         {"models": [{"id": "m"}]},
         {"ports": {"control": 0, "openai": 1, "nodes": 2, "admin": 3}},
         {"providers": [{**SHARED["providers"][0], "capacity": 0}]},

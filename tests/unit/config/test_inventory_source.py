@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from iop.config.inventory_source import locate
+from iop.config.inventory_source import environments, locate, unreadable
 
 
 @pytest.fixture
@@ -41,3 +41,24 @@ def test_what_cannot_be_found_is_the_folder(folder: Path) -> None:
 
     assert locate(folder, ("edge_id",)) == str(folder)
     assert locate(folder, ()) == str(folder)
+
+
+def test_every_file_that_is_no_yaml_is_named_with_its_place(folder: Path) -> None:
+    """Syntax has line and column, bytes that are no text have the file; a good inventory has nothing."""
+    assert unreadable(folder) == []
+
+    (folder / "group_vars" / "all.yml").write_text("edge_id: x\nports: [1\nb: 2\n", encoding="utf-8")
+    (folder / "host_vars" / "a" / "node.yml").write_bytes(b"node_id: \xff\n")
+    first, second = unreadable(folder)
+
+    assert first.startswith(f"{folder}/group_vars/all.yml:3:2: ")
+    assert second.startswith(f"{folder}/host_vars/a/node.yml: ")
+
+
+def test_environments_are_the_folders(tmp_path: Path) -> None:
+    """Files beside them are none."""
+    for name in ("local", "dev"):
+        (tmp_path / "inventory" / name).mkdir(parents=True)
+    (tmp_path / "inventory" / "README").touch()
+
+    assert environments(tmp_path) == ["dev", "local"]
