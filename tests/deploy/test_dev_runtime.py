@@ -75,6 +75,9 @@ def test_a_capacity_change_is_applied_live(site: Site) -> None:
     try:
         run = site.make("dev")
         assert run.code == 0, run.text
+        said = " ".join(run.text.split())  # Ansible wraps
+        assert f"not committed, but used as it stands: M {GX10}" in said
+        assert "so not deployed" not in said
         after = site.pids()
         assert {name for name in after if after[name] != before[name]} == {"gx10-vllm.engine"}
         assert site.edge_status()["totals"]["capacity"] == 11
