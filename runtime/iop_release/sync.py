@@ -11,7 +11,7 @@ from iop_release.run import git
 def sync(origin: Path, checkout: Path, *, dry_run: bool = False) -> dict[str, object]:
     """Make `checkout` the HEAD of `origin`, clean; no network. Raises `ReleaseError`.
 
-    The result names the commit and the files of `origin` that are not committed, which are not deployed.
+    The result names the commit and the files of `origin` that are not committed, whose code is not deployed.
     `git clean` runs in `checkout` only, which must be a checkout that this function made.
     """
     commit = git(origin, "rev-parse", "HEAD")
