@@ -19,8 +19,10 @@ LAUNCH = $(PYTHON) playbooks/launch.py
 .DEFAULT_GOAL := help
 .PHONY: help tools env venv dev down clean check lint operator-inventory test test-fast test-cluster test-engines test-deploy smoke locks
 
-help: ## list the targets
+help: ## list the targets and their settings
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | awk -F'|' '{printf "  make %-18s %s\n", $$1, $$2}'
+	@printf 'settings, as in make dev ENV=local:\n'
+	@sed -n 's/^#   /  /p' Makefile
 
 tools:
 	@command -v git >/dev/null || { echo "git is missing: sudo apt-get install -y git"; exit 1; }
@@ -39,6 +41,11 @@ $(STAMP): pyproject.toml | tools
 # another PYTHON than .venv's is the caller's own environment, which is not touched
 ifeq ($(PYTHON),.venv/bin/python)
 READY := $(STAMP)
+endif
+
+ENGINES := simulator llama external
+ifneq ($(filter-out $(ENGINES),$(ENGINE)),)
+$(error ENGINE=$(ENGINE) is unknown: choose one of $(ENGINES), or give ENGINE_URL and ENGINE_MODEL)
 endif
 
 dev: $(READY) ## deploy the environment from HEAD and prove it

@@ -108,12 +108,12 @@ def _step(service: Service, running: Running | None, record: dict[str, object] |
         return Step(service.name, "restart", "an earlier activation did not finish")
     if record["release"] != service.env["IOP_RELEASE_ID"]:
         return Step(service.name, "restart", f"runs release {before}", before)
-    if record["digest"] != service.digest or not _shows(running.pid, service.argv):
+    if record["digest"] != service.digest or not shows(running.pid, service.argv):
         return Step(service.name, "restart", "its command, environment or start-up config differs", before)
     return Step(service.name, "none", "runs as wanted", before)
 
 
-def _shows(pid: int, argv: tuple[str, ...]) -> bool:
+def shows(pid: int, argv: tuple[str, ...]) -> bool:
     """True when this pid runs these arguments; argv[0] aside, which a framework Python on macOS replaces."""
     process = processes.read(pid)
     return process is not None and " ".join(process.argv[1:]) == " ".join(argv[1:])

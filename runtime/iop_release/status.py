@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from iop_release.activate import records
+from iop_release.activate import records, shows
 from iop_release.layout import HostRoot
-from iop_release.services.contract import ServiceManager
+from iop_release.services.contract import Running, ServiceManager
 
 
 def status(root: HostRoot, manager: ServiceManager) -> dict[str, object]:
@@ -12,12 +12,12 @@ def status(root: HostRoot, manager: ServiceManager) -> dict[str, object]:
     known = manager.running()
     services = []
     for name, record in records(root).items():
-        running = known.get(name)
+        state, pid = _life(known.get(name), record)
         services.append(
             {
                 "name": name,
-                "state": running.state if running else "stopped",
-                "pid": running.pid if running else None,
+                "state": state,
+                "pid": pid,
                 "release": record["release"],
                 "port": record.get("port"),
             }
@@ -28,3 +28,13 @@ def status(root: HostRoot, manager: ServiceManager) -> dict[str, object]:
         "staged": root.staged(),
         "services": services,
     }
+
+
+def _life(running: Running | None, record: dict[str, object]) -> tuple[str, int | None]:
+    """What the manager says; where it knows nothing (it was killed), whether the recorded process still lives."""
+    if running is not None:
+        return running.state, running.pid
+    pid, argv = record.get("pid"), record.get("argv")
+    if isinstance(pid, int) and isinstance(argv, list) and shows(pid, tuple(map(str, argv))):
+        return "unsupervised", pid
+    return "stopped", None

@@ -59,7 +59,9 @@ def no_provider_available(model: str, grace: float, failures: Mapping[str, str])
 
 def shutting_down() -> IopError:
     """503: this Edge takes no new work, or its `drain_timeout` is over."""
-    return Unavailable("This Edge is shutting down (drain_timeout).", code="shutting_down", retry_after=_LATER)
+    return Unavailable(
+        "This Edge is shutting down; it takes no new requests.", code="shutting_down", retry_after=_LATER
+    )
 
 
 def model_gone(model: str) -> IopError:
