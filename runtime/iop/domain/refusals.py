@@ -59,9 +59,8 @@ def no_provider_available(model: str, grace: float, failures: Mapping[str, str])
 
 def shutting_down() -> IopError:
     """503: this Edge takes no new work, or its `drain_timeout` is over."""
-    return Unavailable(
-        "This Edge is shutting down; it takes no new requests.", code="shutting_down", retry_after=_LATER
-    )
+    text = "This Edge is shutting down: it takes no new requests, and what runs or waits has drain_timeout to finish."
+    return Unavailable(text, code="shutting_down", retry_after=_LATER)
 
 
 def model_gone(model: str) -> IopError:
