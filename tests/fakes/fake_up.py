@@ -91,7 +91,7 @@ class Exchange:
         """End the connection with RST (SO_LINGER 1, 0)."""
         sock = self._wire.transport.get_extra_info("socket")
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        self._wire.transport.abort()
+        self._wire.abort()
 
 
 class _Wire(asyncio.Protocol):
@@ -101,6 +101,7 @@ class _Wire(asyncio.Protocol):
         self._up = up
         self.buffer = bytearray()
         self.busy = False
+        self.is_lost = False
         self.peer_left = asyncio.Event()
         self._news = asyncio.Event()
         self._writable = asyncio.Event()
@@ -124,8 +125,14 @@ class _Wire(asyncio.Protocol):
         return True
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self.is_lost = True
         self.eof_received()
         self._writable.set()
+
+    def abort(self) -> None:
+        """Drop the connection; asyncio's own transport cannot be aborted once it is gone."""
+        if not self.is_lost:
+            self.transport.abort()
 
     def pause_writing(self) -> None:
         self._writable.clear()
@@ -225,7 +232,7 @@ class FakeUp:
             task.cancel()
         results = await asyncio.gather(*self._tasks, return_exceptions=True)
         for wire in self._wires:
-            wire.transport.abort()
+            wire.abort()
         broken = [result for result in results if isinstance(result, Exception)]
         if broken and error is None:
             raise broken[0]
