@@ -2,7 +2,7 @@
 
 import hashlib
 import hmac
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 from iop.config.models import EdgeConfig
@@ -48,7 +48,6 @@ def find_node(config: EdgeConfig, node_id: str) -> NodeEntry | None:
 def runtime_config(config: EdgeConfig, node: NodeEntry) -> NodeRuntimeConfig:
     """Return what the node shall run: its enabled adapters and its providers, with the times of this Edge."""
     cli = node.adapters.cli
-    sums = capacity_by_adapter(node)
     return NodeRuntimeConfig(
         node_id=node.id,
         alias=node.alias,
@@ -70,7 +69,7 @@ def runtime_config(config: EdgeConfig, node: NodeEntry) -> NodeRuntimeConfig:
                 name=engine.name,
                 provider=engine.provider,
                 endpoint=engine.endpoint,
-                capacity=engine.capacity or sums.get(engine.name, 0),
+                capacity=node.instance_capacity(engine.name),
                 api_key_file=engine.api_key_file,
             )
             for engine in node.adapters.openai_compat_instances
@@ -92,14 +91,6 @@ def runtime_config(config: EdgeConfig, node: NodeEntry) -> NodeRuntimeConfig:
         idle_timeout=config.stream.idle_timeout,
         drain_timeout=config.drain_timeout,
     )
-
-
-def capacity_by_adapter(node: NodeEntry) -> Mapping[str, int]:
-    """Return the sum of the providers' capacities per adapter instance: an instance's capacity where it names none."""
-    sums: dict[str, int] = {}
-    for provider in node.providers:
-        sums[provider.adapter] = sums.get(provider.adapter, 0) + provider.capacity
-    return sums
 
 
 def _token_hash(node: NodeEntry) -> str | None:

@@ -151,7 +151,7 @@ def _adapters(node: NodeEntry, reported: Sequence[AdapterInfo]) -> list[dict[str
     if node.adapters.cli.enabled:
         declared.append({"name": "cli", "type": "cli", "max_concurrency": 0})
     declared.extend(
-        {"name": instance.name, "type": "openai_compat", "max_concurrency": _instance_capacity(node, instance.name)}
+        {"name": instance.name, "type": "openai_compat", "max_concurrency": node.instance_capacity(instance.name)}
         for instance in node.adapters.openai_compat_instances
         if instance.enabled
     )
@@ -162,14 +162,6 @@ def _adapters(node: NodeEntry, reported: Sequence[AdapterInfo]) -> list[dict[str
         if info.name not in names
     ]
     return declared + extra
-
-
-def _instance_capacity(node: NodeEntry, name: str) -> int:
-    """An instance's own capacity, or the sum over its providers when it declares none."""
-    for instance in node.adapters.openai_compat_instances:
-        if instance.name == name and instance.capacity is not None:
-            return instance.capacity
-    return sum(provider.capacity for provider in node.providers if provider.adapter == name)
 
 
 def _providers(facts: StatusFacts) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from iop.config.models import EdgeConfig
-from iop.edge.directory import Directory, capacity_by_adapter, find_node
+from iop.edge.directory import Directory, find_node
 
 ENGINE = {"name": "e", "enabled": True, "provider": "other", "endpoint": "http://127.0.0.1:1/v1"}
 OFF = {**ENGINE, "name": "off", "enabled": False}
@@ -80,7 +80,7 @@ def test_an_unknown_node_has_no_config() -> None:
         _directory().config("other")
 
 
-def test_capacity_by_adapter_sums_the_providers() -> None:
+def test_an_instances_capacity_is_the_sum_of_its_providers() -> None:
     """Two providers on one instance add up."""
     config = EdgeConfig.model_validate(
         {"edge": {"id": "x"}, "nodes": [{"id": "n", "providers": PROVIDERS}], "models": []}
@@ -88,4 +88,4 @@ def test_capacity_by_adapter_sums_the_providers() -> None:
     node = find_node(config, "n")
 
     assert node is not None
-    assert capacity_by_adapter(node) == {"e": 5}
+    assert node.instance_capacity("e") == 5
