@@ -88,10 +88,10 @@ class Stack:
         """Send a request and read its whole answer."""
         return await (await self.open(body, path, *headers)).answer()
 
-    async def get(self, path: str, port: str = "openai") -> Answer:
-        """GET a path on a port of the Edge."""
+    async def get(self, path: str, port: str = "openai", *, headers: Sequence[str] = ("Connection: close",)) -> Answer:
+        """GET a path, in these very letters, on a port of the Edge."""
         client = await self.connect(port)
-        await client.send(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n".encode())
+        await client.send("\r\n".join((f"GET {path} HTTP/1.1", "Host: 127.0.0.1", *headers, "", "")).encode())
         return await client.answer()
 
     def status(self) -> dict[str, Any]:
