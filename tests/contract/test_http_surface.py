@@ -13,6 +13,7 @@ from tests.fakes.stack import CHAT, Engine, Stack, answer_ok, chat, stack
 ECHO = python("import sys; print(sys.stdin.read(), end='')")
 LENGTH = f"Content-Length: {len(chat())}"
 HOST = "Host: localhost"
+JSON = "Content-Type: application/json"
 
 
 @pytest.fixture
@@ -170,7 +171,9 @@ async def test_the_admin_port_refuses_as_the_page_says(s: Stack, tmp_path: Path)
     for line in ("POST /config/refresh", "PUT /nodes/n1/drain", "DELETE /nodes/n1/drain", f"POST /providers/p1{CHAT}"):
         assert await change(line, kind) == (401, "invalid_api_key")
         assert await change(line, kind, "Authorization: Bearer wrong") == (401, "invalid_api_key")
-    assert await change("POST /config/refresh", key) == (415, "unsupported_encoding")
+    for line in ("POST /config/refresh", "PUT /nodes/n1/drain", f"POST /providers/p1{CHAT}"):
+        assert await change(line, key) == (415, "unsupported_encoding")
+        assert await change(line, key, "Content-Type: text/plain") == (415, "unsupported_encoding")
     assert await change("POST /config/refresh", key, kind, body=b" " * 9_000_000) == (413, "body_too_large")
     assert await change("DELETE /nodes/n9/drain", key) == (404, "not_found")
     assert (await change("PUT /nodes/n1/drain", key, kind, body=b'{"lease_s": 60}'))[0] == 200
@@ -184,7 +187,7 @@ async def test_a_check_grants_100_continue_once(s: Stack, tmp_path: Path) -> Non
     """The admin's check of a provider reads its body as the OpenAI port does."""
     token = (tmp_path / "admin.token").read_text().strip()
     client = await s.connect("admin")
-    lines = (f"POST /providers/p1{CHAT} HTTP/1.1", HOST, f"Authorization: Bearer {token}", LENGTH)
+    lines = (f"POST /providers/p1{CHAT} HTTP/1.1", HOST, f"Authorization: Bearer {token}", JSON, LENGTH)
     await client.send("\r\n".join((*lines, "Expect: 100-continue", "", "")).encode())
     await client.until(b"100 Continue\r\n\r\n")
     await client.send(chat())

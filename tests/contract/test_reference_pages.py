@@ -3,11 +3,9 @@
 import argparse
 import re
 from dataclasses import fields
-from types import UnionType
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Any, get_args
 
 import pytest
-from pydantic import BaseModel
 
 from iop.commands import config_refresh, control, edge, node, simulator
 from iop.config.models import ControlConfig, EdgeConfig, NodeConfig
@@ -25,40 +23,13 @@ from iop.transport.hosts import HostRule
 from iop.wiring.edge import CHECKS
 from iop_release import cli as release
 from tests.fakes import pages
+from tests.fakes.config_keys import keys
 
 CONFIGURATION = pages.text_of("docs/reference/configuration.md")
 HTTP = pages.text_of("docs/reference/http-api.md")
 STATUS = pages.text_of("docs/reference/status-and-events.md")
 CODES = pages.text_of("docs/reference/exit-codes.md")
 CLI = pages.text_of("docs/reference/cli.md")
-
-
-def plain_types(annotation):
-    """The types inside an annotation, without Annotated and unions."""
-    if get_origin(annotation) is Annotated:
-        yield from plain_types(get_args(annotation)[0])
-    elif get_origin(annotation) in {Union, UnionType}:
-        for inner in get_args(annotation):
-            yield from plain_types(inner)
-    else:
-        yield annotation
-
-
-def keys(model, where=""):
-    """Every key of a model as (path, field), sections taken apart: `nodes[].providers[].id`."""
-    for name, field in model.model_fields.items():
-        inner = []
-        for kind in plain_types(field.annotation):
-            origin = get_origin(kind)
-            suffix = "[]" if origin is tuple else ".*" if origin is dict else ""
-            member = get_args(kind)[1 if origin is dict else 0] if origin in {tuple, dict} else kind
-            inner += [
-                (suffix, one) for one in plain_types(member) if isinstance(one, type) and issubclass(one, BaseModel)
-            ]
-        for suffix, section in inner:
-            yield from keys(section, f"{where}{name}{suffix}.")
-        if not inner:
-            yield f"{where}{name}", model, name
 
 
 def default_text(model, name):

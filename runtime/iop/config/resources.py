@@ -26,6 +26,7 @@ class Section(BaseModel):
         frozen=True,
         extra="forbid",
         strict=True,
+        use_attribute_docstrings=True,  # what stands below a field is its description in the JSON Schema
         json_schema_extra={"patternProperties": {"^x-": {}}},
     )
 
@@ -44,17 +45,24 @@ class CliTarget(Section):
     """
 
     kind: Literal["text", "codex"]
+    """`text` (prompt on stdin, answer on stdout) or `codex`."""
     command: Annotated[Many[Text], Field(min_length=1)]
+    """Program and arguments, started without a shell on the node's host."""
     env: dict[str, str] = Field(default_factory=dict)
+    """Further environment variables; no secrets."""
     cwd: RemotePath | None = None
+    """Working folder on the node. None = the folder of node.yaml."""
     timeout: Duration | None = None
+    """Longest run. None = bounded by `stream.idle_timeout` only."""
 
 
 class CliAdapter(Section):
     """The CLI adapter of a node. iop sets no limit on it: its `max_concurrency` is 0, which means unlimited."""
 
     enabled: bool
+    """The CLI agents of this node are in use."""
     targets: dict[Identifier, CliTarget] = Field(default_factory=dict)
+    """CLI agents by name."""
 
 
 class EngineInstance(Section):
@@ -64,29 +72,42 @@ class EngineInstance(Section):
     """
 
     name: Identifier
+    """Name that providers refer to; unique in its node."""
     enabled: bool
+    """A provider may use enabled instances only."""
     provider: Text
+    """Label of the engine."""
     endpoint: Endpoint
+    """Base URL as the node sees it, ending in `/v1` for most engines."""
     capacity: Annotated[int, Field(ge=1)] | None = None
+    """What the engine can bear. None = the sum over its providers, which it must cover."""
     api_key_file: RemotePath | None = None
+    """File on the node's host with the engine's key."""
 
 
 class Adapters(Section):
     """The ways to run work inside a node."""
 
     cli: CliAdapter = CliAdapter(enabled=False)
+    """CLI agents."""
     openai_compat_instances: Many[EngineInstance] = ()
+    """HTTP engines."""
 
 
 class Provider(Section):
     """A resource under a node, the only owner of concurrency. `adapter` names an enabled instance of the same node."""
 
     id: Identifier
+    """Unique in the file."""
     type: ProviderType
+    """A label of the engine."""
     category: Literal["local_inference"]
+    """Always `local_inference`."""
     adapter: Identifier
+    """Name of an enabled engine instance of the same node."""
     capacity: int = Field(ge=1, description=CAPACITY_DOC)
     on_disconnect: OnDisconnect = "cancel"
+    """What becomes of running work when its client leaves."""
 
 
 class NodeRuntime(Section):
@@ -102,12 +123,19 @@ class NodeEntry(Section):
     """
 
     id: Identifier
+    """Identity of the node's connection and name of its resource registry; never a gate."""
     alias: Text | None = None
+    """For people only; routing uses ids."""
     token_file: LocalPath | None = None
+    """File (0600) with the token that the node must present."""
     token_sha256: Sha256 | None = None
+    """SHA-256 of that token, instead of a file. Without either: loopback only."""
     adapters: Adapters = Adapters()
+    """The ways to run work on this node."""
     providers: Many[Provider] = ()
+    """Resources with a capacity."""
     runtime: NodeRuntime = NodeRuntime()
+    """Legacy/compat metadata, without effect."""
 
     def instance_capacity(self, name: str) -> int:
         """What the engine instance `name` can bear: its own `capacity`, else the sum over its providers."""

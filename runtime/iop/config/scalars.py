@@ -183,8 +183,12 @@ Identifier = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._
 #: a public model id: slashes and colons are usual, blanks and control characters are not
 ModelId = Annotated[str, StringConstraints(pattern=r"^[^\s\x00-\x1f\x7f]{1,256}$")]
 Text = Annotated[str, StringConstraints(min_length=1)]
-Endpoint = Annotated[str, AfterValidator(_endpoint)]
-Sha256 = Annotated[str, AfterValidator(_sha256)]
+Endpoint = Annotated[
+    str, AfterValidator(_endpoint), WithJsonSchema({"type": "string", "pattern": r"^https?://[^\s/?#@]+[^\s?#@]*$"})
+]
+Sha256 = Annotated[
+    str, AfterValidator(_sha256), WithJsonSchema({"type": "string", "pattern": f"^{_HEX_SHA256.pattern}$"})
+]
 #: a path on this machine; made absolute by the loader (the validation context is the function that does it)
 LocalPath = Annotated[str, AfterValidator(_is_path), AfterValidator(_local_path)]
 #: a path on another machine (the node's): carried as written

@@ -97,10 +97,15 @@ def require_admin(request: web.Request, token: str | None) -> None:
         )
 
 
-async def read_object(request: web.Request) -> dict[str, Any]:
-    """Read a JSON object. Raises UnsupportedEncoding for another content type, BadRequest for anything else."""
+def require_json(request: web.Request) -> None:
+    """Let a body pass only as JSON: no form of a web page can send that. Raises UnsupportedEncoding."""
     if request.content_type != "application/json":
         raise UnsupportedEncoding("Send the body as 'Content-Type: application/json'.")
+
+
+async def read_object(request: web.Request) -> dict[str, Any]:
+    """Read a JSON object. Raises UnsupportedEncoding for another content type, BadRequest for anything else."""
+    require_json(request)
     try:
         body = msgspec.json.decode(await request.read())
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:

@@ -12,7 +12,7 @@ from iop import __version__
 from iop.config.load import Loaded
 from iop.config.models import EdgeConfig
 from iop.config.scalars import Address
-from iop.edge.admin_routes import build_admin_app, require_admin
+from iop.edge.admin_routes import build_admin_app, require_admin, require_json
 from iop.edge.body import expect_handler
 from iop.edge.core import EdgeCore, Identity
 from iop.edge.openai_routes import OpenAIRoutes
@@ -99,6 +99,7 @@ def _add_checks(admin: web.Application, core: EdgeCore, routes: OpenAIRoutes) ->
     def handler(operation: Operation) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
         async def check(request: web.Request) -> web.StreamResponse:
             require_admin(request, core.token)
+            require_json(request)
             return await routes.check_provider(request, request.match_info["id"], operation)
 
         return check
