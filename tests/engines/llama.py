@@ -2,12 +2,33 @@
 
 import asyncio
 import contextlib
+import json
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-from tests.cluster.harness import Cluster, eventually
+import pytest
+
+from tests.cluster.harness import ROOT, Cluster, eventually
+from tests.engines.tiny_model import write_tiny_model
+
+INSTALLER = ROOT / "playbooks" / "roles" / "engines" / "files" / "install_llama.py"
+UNAVAILABLE = 3  # the installer's exit code: no build for this system
 
 CONTEXT = 16384  # tokens of each slot; the tiny model needs half a kilobyte for each
+
+
+def installed_llama(folder: Path) -> "LlamaServers":
+    """Install llama.cpp (once) and write the model into `folder`; without a build for this system: skip."""
+    command = [sys.executable, str(INSTALLER), "--project", str(ROOT), "--into", str(ROOT / "build" / "engines")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode == UNAVAILABLE:
+        pytest.skip(done.stderr.strip().splitlines()[-1])
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    return LlamaServers(found["python"], found["launcher"], str(write_tiny_model(folder / "tiny.gguf")))
 
 
 @dataclass(frozen=True)
@@ -19,12 +40,14 @@ class LlamaServers:
     model: str
     ready_word: str = "engine"
     on_disconnect: str = "cancel_streams"
+    context: int = CONTEXT
 
     def command(self, made: Cluster, provider: str, address: str) -> Sequence[str]:
         """One thread: three servers share the machine."""
         return (
             self.python, "-I", "-u", self.launcher, "--model", self.model, "--alias", f"engine-{provider}",
-            "--listen", address, "--slots", str(made.capacities[provider]), "--context", str(CONTEXT), "--threads", "1",
+            "--listen", address, "--slots", str(made.capacities[provider]), "--context", str(self.context),
+            "--threads", "1",
         )  # fmt: skip
 
     async def check_calm(self, made: Cluster, provider: str) -> None:
