@@ -4,11 +4,11 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any, Literal
 
 from iop.config.findings import Finding, has_errors
-from iop.config.load import Loaded, read_edge
+from iop.config.load import Loaded, UnreadableFile, load_edge, read_edge
 from iop.config.models import EdgeConfig
 from iop.config.plan import Change, Plan, plan
 from iop.edge.status import ConfigFacts, Retired
@@ -63,7 +63,10 @@ class RefreshPorts:
 
 
 class Refresher:
-    """Owner of the running config. `loaded` is what the Edge started with (generation 1)."""
+    """Owner of the running config. `loaded` is what the Edge started with (generation 1).
+
+    `on_applied` is told each text that was applied, one with the meaning of the running config included.
+    """
 
     def __init__(self, loaded: Loaded[EdgeConfig], ports: RefreshPorts, now_wall: Callable[[], float]) -> None:
         if loaded.config is None:
@@ -73,6 +76,7 @@ class Refresher:
         self._now = now_wall
         self._facts = ConfigFacts(1, loaded.sha256, loaded.source, now_wall())
         self._retired: dict[str, Retired] = {}
+        self.on_applied: Callable[[ConfigFacts], None] = lambda _facts: None
 
     @property
     def config(self) -> EdgeConfig:
@@ -102,7 +106,19 @@ class Refresher:
         """
         ask = replace(ask, source=str(PurePath(self._facts.source).parent / ask.source))
         # in a thread: reading a large file takes long, and status and requests must go on meanwhile
-        loaded = await asyncio.to_thread(read_edge, ask.text, source=ask.source)
+        return await self._judge(ask, await asyncio.to_thread(read_edge, ask.text, source=ask.source))
+
+    async def reload(self) -> RefreshReply:
+        """Read the last applied `source` again and apply it; a file that cannot be read is refused like a bad one."""
+        source = self._facts.source
+        ask = RefreshAsk("apply", "", source)
+        try:
+            loaded = await asyncio.to_thread(load_edge, Path(source))
+        except UnreadableFile as error:
+            return self._refuse(ask, [_fault(source, "unreadable_file", str(error), "put the file back")])
+        return await self._judge(ask, loaded)
+
+    async def _judge(self, ask: RefreshAsk, loaded: Loaded[EdgeConfig]) -> RefreshReply:
         if loaded.config is None:
             return self._refuse(ask, loaded.findings)
         if ask.expect_generation is not None and ask.expect_generation != self.generation:
@@ -128,6 +144,7 @@ class Refresher:
             self._retire(config)
             self._config = config
         self._facts = ConfigFacts(generation, loaded.sha256, loaded.source, self._now())
+        self.on_applied(self._facts)
         if not planned.changes:
             return self._reply(ask, planned, loaded.findings)
         nodes = await self._hand_out([node.id for node in config.nodes], generation, ask.ack_timeout_s)
@@ -180,13 +197,11 @@ class Refresher:
 
 
 def _moved_on(ask: RefreshAsk, running: int) -> Finding:
-    return Finding(
-        severity="error",
-        code="generation_mismatch",
-        file=ask.source,
-        line=1,
-        column=1,
-        path="",
-        message=f"the running config is generation {running}, not {ask.expect_generation} as expected",
-        hint="look at what was applied meanwhile (GET /status), then plan again",
-    )
+    message = f"the running config is generation {running}, not {ask.expect_generation} as expected"
+    hint = "look at what was applied meanwhile (GET /status), then plan again"
+    return _fault(ask.source, "generation_mismatch", message, hint)
+
+
+def _fault(source: str, code: str, message: str, hint: str) -> Finding:
+    """A fault of the whole file or of the question."""
+    return Finding(severity="error", code=code, file=source, line=1, column=1, path="", message=message, hint=hint)

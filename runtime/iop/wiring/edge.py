@@ -20,6 +20,8 @@ from iop.openai.paths import Operation
 from iop.transport.hosts import HostRule
 from iop.transport.http_server import Listener, listen
 from iop.transport.listening import join_address, listening
+from iop.wiring.applied import AppliedNote
+from iop.wiring.hangup import ReloadOnHangup
 
 TOKEN_FILE = "admin.token"  # noqa: S105  (a file's name)
 CHECKS: dict[str, Operation] = {"chat/completions": "chat.completions", "responses": "responses"}
@@ -35,6 +37,8 @@ class EdgeService:
         token = admin_token(loaded.config, Path(loaded.source).parent)
         identity = Identity(version=__version__, release_id=release_id, instance_id=uuid.uuid4().hex)
         self._core = EdgeCore(loaded, loaded.config, identity, token)
+        self._note = AppliedNote(Path(loaded.source))
+        self._hangup = ReloadOnHangup(self._core)
         self._listeners: list[Listener] = []
 
     async def start(self) -> str:
@@ -48,6 +52,10 @@ class EdgeService:
         with listening(where.nodes.host, where.nodes.port):
             nodes_at = join_address(*await self._core.links.listen(where.nodes.host, where.nodes.port))
         admin_at = await self._listen(admin, where.admin)
+        self._note.warn_if_other(self._core.refresher.facts)
+        self._note.write(self._core.refresher.facts)
+        self._core.refresher.on_applied = self._note.write
+        self._hangup.install()
         release = self._core.identity.release_id
         return f"ready edge={config.edge.id} openai={openai_at} nodes={nodes_at} admin={admin_at} release={release}"
 
@@ -58,6 +66,7 @@ class EdgeService:
     async def stop(self) -> None:
         """Cut what is left and free everything."""
         self._core.shutting_down = True
+        await self._hangup.close()
         self._core.cut()
         await self._core.close()
         for listener in self._listeners:

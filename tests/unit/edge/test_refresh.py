@@ -186,3 +186,33 @@ def test_an_edge_cannot_start_with_errors():
     """A config with errors never becomes the running one."""
     with pytest.raises(ValueError, match="errors"):
         make(FakeEdge(), BAD)
+
+
+async def test_a_reload_reads_the_last_applied_source_again(tmp_path):
+    """What stands in the file now is applied; each applied text is told to whoever notes it."""
+    path = tmp_path / "edge.yaml"
+    path.write_text(TEXT)
+    refresher, noted = make(FakeEdge()), []
+    refresher.on_applied = noted.append
+    await refresher.refresh(RefreshAsk("apply", TEXT, str(path)))
+    path.write_text(RESIZED)
+    reply = await refresher.reload()
+    assert (reply.status, reply.body["new_generation"]) == (200, 2)
+    assert [(facts.generation, facts.source) for facts in noted] == [(1, str(path)), (2, str(path))]
+
+
+@pytest.mark.parametrize(
+    "make_bad", [lambda p: p.unlink(), lambda p: p.write_bytes(b"\xff\xfee\0"), lambda p: p.write_text(BAD)]
+)
+async def test_a_reload_of_a_bad_file_changes_nothing(tmp_path, make_bad):
+    """Gone, another encoding, errors: refused, told, and the running config stays."""
+    path = tmp_path / "edge.yaml"
+    path.write_text(TEXT)
+    edge = FakeEdge()
+    refresher = make(edge)
+    await refresher.refresh(RefreshAsk("apply", TEXT, str(path)))
+    make_bad(path)
+    reply = await refresher.reload()
+    assert reply.status == 422
+    assert (edge.pools, refresher.generation) == ([], 1)
+    assert str(path) in (refresher.facts.last_error or "")
