@@ -8,11 +8,11 @@ from aiohttp import web
 
 from iop.config.models import DirectRoute, EdgeConfig
 from iop.domain.effects import Outcome
-from iop.domain.errors import IopError, Unavailable
+from iop.domain.errors import Unavailable
 from iop.domain.snapshots import NodeState
-from iop.edge import failures
+from iop.edge.call import Call
+from iop.edge.client_run import ClientRun
 from iop.edge.links import LinkRun, Links, NodeOffline, RunSpec
-from iop.edge.pool import Call
 from iop.edge.relay import Relay
 from iop.link.messages import End
 from iop.openai.headers import request_headers
@@ -40,27 +40,6 @@ class DirectEvent:
     reason: str | None = None
 
 
-class _Run:
-    def __init__(self) -> None:
-        self.run: LinkRun | None = None
-        self.ended = False
-        self.left = False
-        self.cut: str | None = None
-
-    def leave(self) -> None:
-        if not self.ended and not self.left:
-            self.left = True
-            if self.run is not None:
-                self.run.cancel("client")
-
-    def outcome(self, end: End) -> Outcome:
-        if self.left:
-            return Outcome.CANCELLED
-        if self.cut is not None or end.outcome == "cancelled":
-            return Outcome.FAILED
-        return Outcome(end.outcome)
-
-
 class Direct:
     """Runs direct requests. `state` tells a node's state; `publish` gets started and ended events."""
 
@@ -76,7 +55,7 @@ class Direct:
         self._state = state
         self._publish = publish
         self._counters: dict[str, dict[str, int]] = {}
-        self._runs: set[_Run] = set()
+        self._runs: set[ClientRun] = set()
         self._changed: asyncio.Event | None = None
 
     def counters(self, node_id: str) -> DirectCounters:
@@ -102,14 +81,12 @@ class Direct:
     def cut_all(self, reason: str) -> None:
         """Stop all direct work (drain deadline)."""
         for run in tuple(self._runs):
-            run.cut = reason
-            if run.run is not None:
-                run.run.cancel("limit")
+            run.cut(reason)
 
     async def answer(self, call: Call, route: DirectRoute) -> web.StreamResponse:
         """Run and relay. Raises Unavailable when the node is draining or offline, or the agent's failure."""
         self._refuse_if_away(route.node)
-        work = _Run()
+        work = ClientRun(f"Node {route.node}")
         spec = RunSpec(
             request_id=request_id(call.http),
             adapter=route.adapter,
@@ -135,17 +112,10 @@ class Direct:
         finally:
             work.leave()
 
-    async def _relay(self, call: Call, work: _Run, run: LinkRun) -> web.StreamResponse:
-        who = f"Node {run.node_id}"
-
-        def to_error(end: End) -> IopError:
-            return failures.to_error(
-                End(run=end.run, outcome=end.outcome, failure=work.cut or end.failure, detail=end.detail), who
-            )
-
+    async def _relay(self, call: Call, work: ClientRun, run: LinkRun) -> web.StreamResponse:
         first = await run.head()
         if isinstance(first, End):
-            raise to_error(first)
+            raise work.error(first)
         relay = Relay(
             request=call.http,
             operation=call.operation,
@@ -153,24 +123,24 @@ class Direct:
             # an agent has no status of its own; a refusal of what it was asked (a NUL) is iop's own
             own_headers={"x-iop-node": run.node_id} if first.status < 400 else {},
             write_timeout=self._current().stream.write_timeout,
-            to_error=to_error,
+            to_error=work.error,
         )
         return await relay.answer(run, first)
 
-    def _started(self, work: _Run, event: DirectEvent) -> None:
+    def _started(self, work: ClientRun, event: DirectEvent) -> None:
         self._runs.add(work)
         self._count(event.node_id, "in_flight", 1)
         self._publish(event)
 
-    def _ended(self, work: _Run, event: DirectEvent, end: End) -> None:
+    def _ended(self, work: ClientRun, event: DirectEvent, end: End) -> None:
         work.ended = True
         self._runs.discard(work)
         if self._changed is not None:
             self._changed.set()
-        outcome = work.outcome(end)
+        outcome, reason = work.verdict(end)
         self._count(event.node_id, "in_flight", -1)
         self._count(event.node_id, outcome.value, 1)
-        self._publish(DirectEvent(event.request_id, event.model, event.node_id, outcome, end.failure))
+        self._publish(DirectEvent(event.request_id, event.model, event.node_id, outcome, reason))
 
     def _count(self, node_id: str, name: str, step: int) -> None:
         counters = self._counters.setdefault(node_id, {})

@@ -9,15 +9,15 @@ from aiohttp import web
 from iop.config.models import ApiKey, EdgeConfig, Model
 from iop.domain.errors import MethodNotAllowed, NotFound, Unavailable, UpgradeNotSupported
 from iop.edge.auth import authorize
-from iop.edge.body import expect_handler, read_body
+from iop.edge.body import expect_handler
+from iop.edge.call import Call, read_call
 from iop.edge.direct import Direct
 from iop.edge.door import Ask
-from iop.edge.pool import Call, Pool
+from iop.edge.pool import Pool
 from iop.edge.stock import BodyHold, BodyStock
 from iop.openai import models as model_objects
 from iop.openai import paths
 from iop.openai.paths import Operation
-from iop.openai.request import read_request
 from iop.transport.hosts import HostRule
 from iop.transport.http_border import error_middleware, host_middleware, request_id
 
@@ -60,7 +60,7 @@ class OpenAIRoutes:
         if not any(p.id == provider_id for node in config.nodes for p in node.providers):
             raise NotFound(f"There is no provider {provider_id!r}.", code="not_found")
         with self._hold(request, config) as hold:
-            call = await _read_call(request, operation, config, hold)
+            call = await read_call(request, operation, hold, max_body=config.http.max_body)
             model = _find_model(config, call.parsed.model, None)
             if provider_id not in model.providers:
                 raise NotFound(f"Provider {provider_id!r} does not serve the model {model.id!r}.", param="model")
@@ -90,7 +90,8 @@ class OpenAIRoutes:
         config = self._context.config
         key = authorize(request, config.auth.api_keys)
         with self._hold(request, config) as hold:
-            return await self._answer(await _read_call(request, operation, config, hold), key)
+            call = await read_call(request, operation, hold, max_body=config.http.max_body)
+            return await self._answer(call, key)
 
     async def _answer(self, call: Call, key: ApiKey | None) -> web.StreamResponse:
         model = _find_model(self._context.config, call.parsed.model, key)
@@ -126,11 +127,6 @@ class OpenAIRoutes:
         if path == "/readyz" and self._context.shutting_down:
             raise Unavailable("The server is shutting down.", code="shutting_down", retry_after=2)
         return _json({"status": "ready" if path == "/readyz" else "ok"})
-
-
-async def _read_call(request: web.Request, operation: Operation, config: EdgeConfig, hold: BodyHold) -> Call:
-    body = await read_body(request, config.http.max_body, hold)
-    return Call(http=request, operation=operation, parsed=read_request(body))
 
 
 async def release_body(request: web.Request, _response: web.StreamResponse) -> None:

@@ -2,86 +2,46 @@
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from aiohttp import web
 
 from iop.adapters.contract import RETURNABLE
 from iop.config.models import EdgeConfig
 from iop.config.resources import Provider
-from iop.domain.effects import Lease, Outcome
-from iop.domain.errors import IopError
-from iop.edge import failures
+from iop.domain.effects import Lease
+from iop.edge.call import Call
+from iop.edge.client_run import ClientRun
 from iop.edge.door import Ask, Door, Ticket
-from iop.edge.links import LinkRun, Links, NodeOffline, RunSpec
+from iop.edge.links import Links, NodeOffline, RunSpec
 from iop.edge.relay import Relay
 from iop.link.messages import End
 from iop.openai.headers import request_headers
-from iop.openai.paths import Operation
-from iop.openai.request import OpenAIRequest, engine_body
+from iop.openai.request import engine_body
 
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
-    """One parsed API call. `operation` is `chat.completions` or `responses`."""
-
-    http: web.Request
-    operation: Operation
-    parsed: OpenAIRequest
-
-
-class Work:
+class Work(ClientRun):
     """A lease with work started for it: settles the lease exactly once, when the work has really ended."""
 
     def __init__(self, door: Door, lease: Lease) -> None:
+        super().__init__(f"Provider {lease.provider_id}")
         self._door = door
         self.lease = lease
-        self.run: LinkRun | None = None
-        self.ended = False
         self.returned = False
-        self._left = False
-        self._cut: str | None = None
 
     def on_end(self, end: End) -> None:
         """The work has ended (called once, by the link). A failure without a status goes back to the line."""
         self.ended = True
-        if self._left:
-            self._door.end(self.lease, Outcome.CANCELLED, "client_left")
-        elif self._cut is not None:
-            self._door.end(self.lease, Outcome.FAILED, self._cut)
-        elif end.failure in RETURNABLE or end.failure == "link_lost":
-            if self.run is not None and self.run.head_seen:
-                self._door.end(self.lease, Outcome.FAILED, end.failure)
-                return
+        if self._may_return(end):
             self.returned = True
             self._door.give_back(self.lease, end.failure or "reset", end.detail)
         else:
-            outcome = Outcome(end.outcome)
-            self._door.end(self.lease, Outcome.FAILED if outcome is Outcome.CANCELLED else outcome, end.failure)
+            self._door.end(self.lease, *self.verdict(end))
 
-    def leave(self) -> None:
-        """The client is gone: the provider's on_disconnect decides what happens to the work; the slot stays held."""
-        if not self.ended and not self._left:
-            self._left = True
-            if self.run is not None:
-                self.run.cancel("client")
-
-    def cut(self, reason: str) -> None:
-        """Stop the work for a reason of our own (shutdown, removal)."""
-        if not self.ended and self._cut is None:
-            self._cut = reason
-            if self.run is not None:
-                self.run.cancel("limit")
-
-    def error(self, end: End) -> IopError:
-        """Return what to tell the client about this end."""
-        failure = self._cut or end.failure
-        return failures.to_error(
-            End(run=end.run, outcome=end.outcome, failure=failure, detail=end.detail),
-            f"Provider {self.lease.provider_id}",
-        )
+    def _may_return(self, end: End) -> bool:
+        head_seen = self.run is not None and self.run.head_seen
+        return not self.stopped and not head_seen and (end.failure in RETURNABLE or end.failure == "link_lost")
 
 
 class Pool:

@@ -1,0 +1,55 @@
+"""Work on a node whose client is there: it ends by itself, its client leaves it, or we cut it."""
+
+from iop.domain.effects import Outcome
+from iop.domain.errors import IopError
+from iop.edge import failures
+from iop.edge.links import LinkRun
+from iop.link.messages import End
+
+
+class ClientRun:
+    """One run for one client. `who` names its provider or node for people.
+
+    `run` is the work on the link, None before it has started; `ended` tells that it has really ended.
+    What came first decides what the run counts as: the client's leaving, a cut of our own, or its own end.
+    """
+
+    def __init__(self, who: str) -> None:
+        self.run: LinkRun | None = None
+        self.ended = False
+        self._who = who
+        self._left = False
+        self._cut: str | None = None
+
+    def leave(self) -> None:
+        """The client is gone: `on_disconnect` decides what happens to the work; it counts until it has ended."""
+        if not self.ended and not self._left:
+            self._left = True
+            if self.run is not None:
+                self.run.cancel("client")
+
+    def cut(self, reason: str) -> None:
+        """Stop the work for a reason of our own (shutdown, removal)."""
+        if not self.ended and self._cut is None:
+            self._cut = reason
+            if self.run is not None:
+                self.run.cancel("limit")
+
+    @property
+    def stopped(self) -> bool:
+        """True when its client left or we cut it, whatever end the work then came to."""
+        return self._left or self._cut is not None
+
+    def verdict(self, end: End) -> tuple[Outcome, str | None]:
+        """Return what the run counts as, and why."""
+        if self._left:
+            return Outcome.CANCELLED, "client_left"
+        if self._cut is not None:
+            return Outcome.FAILED, self._cut
+        outcome = Outcome(end.outcome)
+        return Outcome.FAILED if outcome is Outcome.CANCELLED else outcome, end.failure
+
+    def error(self, end: End) -> IopError:
+        """Return what to tell the client about this end."""
+        failure = self._cut or end.failure
+        return failures.to_error(End(run=end.run, outcome=end.outcome, failure=failure, detail=end.detail), self._who)
