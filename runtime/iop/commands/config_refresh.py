@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import ssl
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
@@ -16,6 +15,7 @@ from iop.config.load import Loaded, UnreadableFile, load_edge
 from iop.config.models import EdgeConfig
 from iop.config.scalars import parse_duration
 from iop.transport.listening import join_address, split_address
+from iop.transport.tls import client_context
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[CommandParser]  # noqa: SLF001 - the only name argparse gives it
@@ -69,7 +69,8 @@ def run(args: argparse.Namespace) -> int:
                 ack_timeout_s=args.timeout,
             )
         except AdminUnreachable as error:
-            return _complain(EXIT_UNREACHABLE, f"{error}. Is the Edge running, and is --addr its admin address?")
+            hint = "" if args.ca_file else " With tls.admin it needs --ca-file."
+            return _complain(EXIT_UNREACHABLE, f"{error}. Is the Edge running, and is --addr its admin address?{hint}")
         except AdminRefused as error:
             return _complain(EXIT_UNREACHABLE if error.status in (401, 403) else EXIT_REFUSED, error.message)
     _print(args, answer.body)
@@ -105,7 +106,7 @@ def _refused_here(args: argparse.Namespace, loaded: Loaded[EdgeConfig], client: 
 
 def _client(args: argparse.Namespace, loaded: Loaded[EdgeConfig]) -> AdminClient:
     """Raise OSError for a token or CA file that cannot be read, ValueError for a token that cannot be one."""
-    tls = ssl.create_default_context(cafile=args.ca_file) if args.ca_file else None
+    tls = client_context(str(args.ca_file)) if args.ca_file else None
     scheme = "http" if tls is None else "https"
     return AdminClient(
         f"{scheme}://{args.addr}",

@@ -31,14 +31,13 @@ def check_edge(document: Document) -> tuple[Finding, ...]:
         safety.secrets,
         safety.codex_kind,
     )
-    tls = (root.child("tls").child(name) for name in ("openai", "nodes", "admin"))
-    return (*chain.from_iterable(rule(root) for rule in rules), *safety.not_supported_yet(*tls))
+    return tuple(chain.from_iterable(rule(root) for rule in rules))
 
 
 def check_node(document: Document) -> tuple[Finding, ...]:
     """Safety of node.yaml."""
     root = _root(document)
-    return (*safety.secrets(root), *safety.not_supported_yet(root.child("edge").child("ca_file")))
+    return (*safety.dialled_edge(root), *safety.secrets(root))
 
 
 def check_control(document: Document) -> tuple[Finding, ...]:
@@ -49,6 +48,6 @@ def check_control(document: Document) -> tuple[Finding, ...]:
         *references.unique(edges, "id", "edge id"),
         *references.keys(root),
         *safety.control_listener(root),
+        *safety.watched_edges(root),
         *safety.secrets(root),
-        *safety.not_supported_yet(root.child("tls"), *(edge.child("ca_file") for edge in edges)),
     )

@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 
 from pydantic import BaseModel
 
-from iop.config import check, files
+from iop.config import check, files, tls_files
 from iop.config.document import Document
 from iop.config.findings import Finding, has_errors, in_order
 from iop.config.models import ControlConfig, EdgeConfig, NodeConfig
@@ -88,5 +88,6 @@ def _check(text: str, shown: str, absolute: Path, model: type[T], rules: Rules) 
         return None, in_order(findings)
     folder = absolute.parent
     config, structure = read_model(document, model, lambda name: str(folder / name))
-    everything = in_order((*findings, *structure, *rules(document), *files.check_files(document, folder)))
+    on_disk = (*files.check_files(document, folder), *tls_files.check_tls_files(document, folder))
+    everything = in_order((*findings, *structure, *rules(document), *on_disk))
     return (None if has_errors(everything) else config), everything

@@ -1,4 +1,4 @@
-"""Rules on safety: who can reach what, secrets that stand in the file, features that are not there yet."""
+"""Rules on safety: who can reach what, and by which way; secrets that stand in the file; what is not there yet."""
 
 import re
 from collections.abc import Iterator
@@ -14,6 +14,7 @@ _SECRET_VALUE = re.compile(
     r"|AKIA[A-Z0-9]{16}|eyJ[\w-]{10,}\.[\w-]{10,})"
 )
 _SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD)$", re.IGNORECASE)
+_OPEN_HINT = "set {tls} and auth.admin_token_file, or listen on 127.0.0.1"
 _FILE_HINT = "keep it in a file of mode 0600 and name that file, or store its SHA-256"
 
 
@@ -68,7 +69,7 @@ def openai_listener(root: View) -> Iterator[Finding]:
         yield place.error("open_without_keys", message, "add auth.api_keys, or listen on 127.0.0.1")
     elif root.child("tls").child("openai").data is None:
         message = f"API keys travel over plain HTTP to {where}"
-        yield place.warning("keys_over_plain_http", message, "put a TLS proxy before it, or listen on 127.0.0.1")
+        yield place.warning("keys_over_plain_http", message, "set tls.openai, or listen on 127.0.0.1")
 
 
 def admin_listener(root: View) -> Iterator[Finding]:
@@ -78,7 +79,7 @@ def admin_listener(root: View) -> Iterator[Finding]:
         return
     if root.child("tls").child("admin").data is None or root.child("auth").text("admin_token_file") is None:
         message = f"the admin API at {where} can be reached from other machines without TLS and token"
-        yield root.child("listen").child("admin").error("open_admin", message, "listen on 127.0.0.1")
+        yield root.child("listen").child("admin").error("open_admin", message, _OPEN_HINT.format(tls="tls.admin"))
 
 
 def node_listener(root: View) -> Iterator[Finding]:
@@ -88,7 +89,7 @@ def node_listener(root: View) -> Iterator[Finding]:
         return
     if root.child("tls").child("nodes").data is None and root.child("link").child("insecure").data is not True:
         message = f"the node link at {where} can be reached from other machines without TLS"
-        hint = "listen on 127.0.0.1, or accept a trusted network with link.insecure: true"
+        hint = "set tls.nodes, listen on 127.0.0.1, or accept a trusted network with link.insecure: true"
         yield root.child("listen").child("nodes").error("open_link", message, hint)
     for node in root.items("nodes"):
         if node.text("token_file") is None and node.text("token_sha256") is None:
@@ -113,7 +114,28 @@ def control_listener(root: View) -> Iterator[Finding]:
     has_token = auth.text("admin_token_file") is not None or bool(auth.items("api_keys"))
     if root.child("tls").data is None or not has_token:
         message = f"the Control Plane at {where} can be reached from other machines without TLS and token"
-        yield root.child("listen").error("open_control", message, "listen on 127.0.0.1")
+        yield root.child("listen").error("open_control", message, _OPEN_HINT.format(tls="tls"))
+
+
+def dialled_edge(root: View) -> Iterator[Finding]:
+    """A node that dials another machine without TLS shows its token, and what it is asked, to the network."""
+    target = root.child("edge")
+    where = address(target, "addr", Address("127.0.0.1", 0))
+    if where is None or where.is_loopback or target.child("ca_file").data is not None:
+        return
+    message = f"the link to {where} is not encrypted: token, requests and answers can be read on the way"
+    yield target.child("addr").warning("plain_link", message, "set edge.ca_file, and tls.nodes on the Edge")
+
+
+def watched_edges(root: View) -> Iterator[Finding]:
+    """A CA is of use with an https URL only."""
+    for edge in root.items("edges"):
+        url = edge.text("admin_url")
+        if edge.child("ca_file").data is not None and url is not None and not url.lower().startswith("https://"):
+            message = "ca_file has no effect: admin_url does not begin with https://"
+            yield edge.child("ca_file").error(
+                "ca_without_tls", message, "write https://, or take ca_file out", key=True
+            )
 
 
 def secrets(root: View) -> Iterator[Finding]:
@@ -137,14 +159,6 @@ def _walk(view: View) -> Iterator[View]:
     elif isinstance(view.data, list):
         for index, entry in enumerate(view.data):
             yield from _walk(View(view.document, (*view.path, index), entry))
-
-
-def not_supported_yet(*places: View) -> Iterator[Finding]:
-    """TLS keys are understood, TLS is not there yet: starting without it would be a lie."""
-    for place in places:
-        if place.data is not None:
-            hint = "remove it and keep this on loopback or behind a TLS proxy or tunnel"
-            yield place.error("not_supported_yet", "TLS is not supported by this release", hint, key=True)
 
 
 def codex_kind(root: View) -> Iterator[Finding]:

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import msgspec
 from aiohttp import web
@@ -10,6 +10,7 @@ from aiohttp import web
 from iop.admin.wire import AdminRefused, AdminUnreachable
 from iop.control.views import EdgeView, Views
 from iop.domain.errors import BadRequest, UpstreamError
+from iop.transport.callers import remote_middleware
 from iop.transport.hosts import HostRule
 from iop.transport.http_border import error_middleware, host_middleware, request_id
 
@@ -20,9 +21,12 @@ RELAYS = web.AppKey("relays", set[asyncio.Task[object]])
 WRITE_TIMEOUT_S = 30.0
 
 
-def build_app(views: Views, hosts: HostRule) -> web.Application:
-    """Build the application. Its shutdown ends the event streams it relays."""
-    app = web.Application(middlewares=[error_middleware, host_middleware(hosts)])
+def build_app(views: Views, hosts: HostRule, accepts: Callable[[str], bool] = lambda _token: False) -> web.Application:
+    """Build the application. Its shutdown ends the event streams it relays.
+
+    `accepts` knows the tokens of callers from beyond loopback; those on loopback need none.
+    """
+    app = web.Application(middlewares=[error_middleware, host_middleware(hosts), remote_middleware(accepts)])
     app[VIEWS] = views
     app[RELAYS] = set()
     app.router.add_get("/", _index)

@@ -1,6 +1,7 @@
 """The admin port: status, events, refresh and drain. It reads snapshots and asks; it holds no state of its own.
 
-GETs need nothing; every state change needs the admin token and, where it has a body, JSON.
+GETs from loopback need nothing; every state change, and everything from beyond loopback, needs the admin token, and
+a body must be JSON.
 """
 
 import asyncio
@@ -14,9 +15,9 @@ import msgspec
 from aiohttp import web
 
 from iop.domain.errors import BadRequest, IopError, NotFound, Unauthorized, Unavailable, UnsupportedEncoding
-from iop.edge.auth import bearer_token
 from iop.edge.feed import KEEPALIVE_S, Feed
 from iop.edge.refresh import ACK_TIMEOUT_S, RefreshAsk, RefreshReply
+from iop.transport.callers import bearer_token, remote_middleware
 from iop.transport.hosts import HostRule
 from iop.transport.http_border import error_middleware, host_middleware, request_id
 
@@ -70,7 +71,8 @@ CONTEXT: web.AppKey[AdminContext] = web.AppKey("admin_context", AdminContext)
 
 def build_admin_app(context: AdminContext, hosts: HostRule) -> web.Application:
     """Build the admin port's application; further routes may be added to it before it starts."""
-    app = web.Application(middlewares=[error_middleware, host_middleware(hosts)], client_max_size=MAX_ADMIN_BODY)
+    guards = [host_middleware(hosts), remote_middleware(lambda token: same_token(token, context.token))]
+    app = web.Application(middlewares=[error_middleware, *guards], client_max_size=MAX_ADMIN_BODY)
     app[CONTEXT] = context
     app.router.add_get("/status", _status)
     app.router.add_get("/events", _events)
@@ -87,14 +89,18 @@ def require_admin(request: web.Request, token: str | None) -> None:
 
     Raises Unauthorized, or BadRequest when two `Authorization` headers came.
     """
-    given = (bearer_token(request) or "").encode("utf-8", "surrogateescape")
-    # bytes, so that a non-ASCII guess is compared and not an exception; always compared, so that timing tells nothing
-    same = hmac.compare_digest(given, (token or "").encode())
-    if not (token and same):
+    if not same_token(bearer_token(request) or "", token):
         raise Unauthorized(
             "This changes the Edge and needs the admin token as 'Authorization: Bearer …' "
             "(auth.admin_token_file, else admin.token beside the config)."
         )
+
+
+def same_token(given: str, wanted: str | None) -> bool:
+    """Compare in constant time; nothing is the same as no token."""
+    # bytes, so that a non-ASCII guess is compared and not an exception; always compared, so that timing tells nothing
+    same = hmac.compare_digest(given.encode("utf-8", "surrogateescape"), (wanted or "").encode())
+    return bool(wanted) and same
 
 
 def require_json(request: web.Request) -> None:

@@ -7,22 +7,8 @@ from collections.abc import Sequence
 from aiohttp import web
 
 from iop.config.models import ApiKey
-from iop.domain.errors import BadRequest, Unauthorized
-from iop.edge.registry import is_loopback
-
-
-def bearer_token(request: web.Request) -> str | None:
-    """Return the bearer token, None when there is none. Raises BadRequest when `Authorization` comes twice.
-
-    The scheme is case-insensitive and may be followed by several spaces; the token itself is exact.
-    """
-    values = request.headers.getall("Authorization", [])
-    if len(values) > 1:
-        raise BadRequest("Send one Authorization header, not several.")
-    if not values:
-        return None
-    scheme, _, token = values[0].strip().partition(" ")
-    return token.strip() if scheme.lower() == "bearer" and token.strip() else None
+from iop.domain.errors import Unauthorized
+from iop.transport.callers import bearer_token, is_loopback
 
 
 def authorize(request: web.Request, keys: Sequence[ApiKey]) -> ApiKey | None:

@@ -14,12 +14,14 @@ from iop.edge.registry import (
     NodeLink,
     TurnedAwayEntry,
     TurnedAwayList,
-    is_loopback,
 )
 from iop.edge.runs import LinkRun, OnEnd, RunSpec
 from iop.link.messages import PROTOCOL, GoingAway, Hello, Message, TurnedAway
+from iop.transport.callers import is_loopback
 from iop.transport.link import LinkConnection
 from iop.transport.tasks import TaskSet
+from iop.transport.tls import ServerTls
+from iop.transport.tls_server import TlsServer, serve_tls
 
 __all__ = ["LinkEvents", "LinkRun", "Links", "NodeDirectory", "NodeLink", "NodeOffline", "RunSpec"]
 
@@ -53,7 +55,7 @@ class Links:
         self._dead_after = dead_after
         self._wall = wall
         self._epochs = itertools.count(1)
-        self._server: asyncio.Server | None = None
+        self._server: asyncio.Server | TlsServer | None = None
         self._strangers: set[LinkConnection] = set()
         self._claims: dict[LinkConnection, Hello] = {}
         self._nodes: dict[str, NodeLink] = {}
@@ -65,12 +67,12 @@ class Links:
         self._burying = TaskSet()
         self._closing = False
 
-    async def listen(self, host: str, port: int) -> tuple[str, int]:
+    async def listen(self, host: str, port: int, tls: ServerTls | None = None) -> tuple[str, int]:
         """Accept nodes; returns the address in use (port 0 = any free one). Raises OSError when it is taken."""
-        loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(
-            lambda: LinkConnection("edge", self, dead_after=self._dead_after), host, port
-        )
+        if tls is None:
+            self._server = await asyncio.get_running_loop().create_server(self._stranger, host, port)
+        else:
+            self._server = await serve_tls(self._stranger, host, port, tls)
         name = self._server.sockets[0].getsockname()
         return str(name[0]), int(name[1])
 
@@ -181,6 +183,9 @@ class Links:
         link.lost(reason)
 
     # taking nodes in
+
+    def _stranger(self) -> LinkConnection:
+        return LinkConnection("edge", self, dead_after=self._dead_after)
 
     def _hello(self, conn: LinkConnection, hello: Hello) -> None:
         self._strangers.discard(conn)

@@ -1,6 +1,5 @@
 """The node links an Edge has, and the peers it turned away."""
 
-import ipaddress
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -188,13 +187,3 @@ class NodeLink:
             self._last_run = self._last_run % MAX_RUN + 1
             if self._last_run not in self._runs and self._last_run not in self._adopted:
                 return self._last_run
-
-
-def is_loopback(host: str) -> bool:
-    """True when `host` is a loopback address (IPv4 ones mapped into IPv6 included)."""
-    try:
-        address = ipaddress.ip_address(host.partition("%")[0])
-    except ValueError:
-        return False
-    mapped = getattr(address, "ipv4_mapped", None)
-    return bool((mapped or address).is_loopback)

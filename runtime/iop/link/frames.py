@@ -23,6 +23,9 @@ MAX_CONTROL = 1024 * 1024
 #: bytes of the first frame at most: it comes from a stranger
 MAX_HELLO = 64 * 1024
 
+#: how a TLS record begins (alert or handshake, version 3.x); as a length it would be far over any limit
+_TLS_RECORDS = (b"\x15\x03", b"\x16\x03")
+
 _HEADER = struct.Struct(">IB")
 _BODY_HEADER = struct.Struct(">IB")
 _WHOLE_BODY_HEADER = struct.Struct(">IBIB")
@@ -83,6 +86,8 @@ class FrameReader:
         if len(self._buffer) < start:
             self._compact()
             return None
+        if self._buffer.startswith(_TLS_RECORDS, self._at):
+            raise WireError("the peer speaks TLS here, this end does not")
         length, kind = _HEADER.unpack_from(self._buffer, self._at)
         self._check(length, kind)
         if len(self._buffer) < start + length:

@@ -10,6 +10,7 @@ from typing import Protocol
 from iop.link.backoff import Backoff
 from iop.link.messages import Bye, Cancel, Config, GoingAway, Hello, Message, Run, TurnedAway
 from iop.transport.link import LinkConnection
+from iop.transport.tls import ClientTls, Untrusted, dial
 
 _log = logging.getLogger(__name__)
 
@@ -19,6 +20,8 @@ CONNECT_WITHIN = 10.0
 ANSWER_WITHIN = 20.0
 #: seconds of silence that mean a dead Edge, until its `config` says how many
 DEAD_AFTER = 15.0
+
+UNANSWERED = ", and the hello was not answered: it may want TLS (edge.ca_file)"
 
 
 class DialerState(StrEnum):
@@ -55,7 +58,8 @@ class DialerHandler(Protocol):
 
 
 class Dialer:
-    """Keeps one link to the Edge at `address` (host, port). `hello` is asked before each attempt.
+    """Keeps one link to the Edge at `address` (host, port), over TLS if given. `hello` and `tls` are asked before each
+    attempt.
 
     `state` is a DialerState (turned_away with its code); `connection` is set while the Edge
     has us taken in. `jitter` draws a random number in [0, 1).
@@ -67,16 +71,20 @@ class Dialer:
         address: tuple[str, int],
         hello: Callable[[], Hello],
         handler: DialerHandler,
+        tls: ClientTls | None = None,
         backoff: Backoff | None = None,
         jitter: Callable[[], float] = random.random,
     ) -> None:
         self._address = address
         self._hello = hello
         self._handler = handler
+        self._tls = tls
         self._backoff = backoff or Backoff()
         self._jitter = jitter
         self._conn: LinkConnection | None = None
         self._refusal: TurnedAway | None = None
+        self._untrusted = False
+        self._answered = False
         self._told: str | None = None
         self._stopping = asyncio.Event()
         self._dialling: asyncio.Timeout | None = None
@@ -118,6 +126,7 @@ class Dialer:
 
     def on_message(self, conn: LinkConnection, message: Message) -> None:
         """A message came from the Edge."""
+        self._answered = True
         match message:
             case Config():
                 self._accepted(conn)
@@ -151,22 +160,28 @@ class Dialer:
         """One attempt, and the link that came of it, to its end; returns why it ended."""
         self.state = DialerState.CONNECTING
         self._refusal = None
-        loop = asyncio.get_running_loop()
+        self._untrusted = self._answered = False
         conn = LinkConnection("node", self, dead_after=DEAD_AFTER, open_within=ANSWER_WITHIN)
         self._conn = conn
         try:
             async with asyncio.timeout(CONNECT_WITHIN) as self._dialling:
-                await loop.create_connection(lambda: conn, *self._address)
+                await dial(lambda: conn, *self._address, self._tls)
         except TimeoutError:
             # the timeout may have raced with success: closing it here covers both
             conn.close(f"no connection within {CONNECT_WITHIN:g} s")
+        except Untrusted as error:
+            self._untrusted = True
+            conn.close(str(error))
         except OSError as error:
             conn.close(f"no connection: {error}")
         finally:
             self._dialling = None
         await conn.wait_closed()
         self._conn = None
-        return conn.lost or "closed"
+        lost = conn.lost or "closed"
+        if conn.connected and not self._answered and self._tls is None:
+            lost += UNANSWERED
+        return lost
 
     def _accepted(self, conn: LinkConnection) -> None:
         if self.connection is not conn:
@@ -178,9 +193,14 @@ class Dialer:
 
     async def _pause(self, reason: str) -> None:
         refusal = self._refusal
-        if refusal is None:
+        if refusal is None and self._untrusted:
             self.state = DialerState.WAITING
-            self._tell("down", "no link to the Edge at %s:%d (%s); dialling again", reason)
+            self._tell(reason, "no link to the Edge at %s:%d (%s); trying slowly", reason)
+            delay = self._backoff.slow(self._jitter())
+        elif refusal is None:
+            self.state = DialerState.WAITING
+            kind = "unanswered" if reason.endswith(UNANSWERED) else "down"
+            self._tell(kind, "no link to the Edge at %s:%d (%s); dialling again", reason)
             delay = self._backoff.delay(self._jitter())
         else:
             self.state = f"{DialerState.TURNED_AWAY}:{refusal.code}"

@@ -15,6 +15,8 @@ from iop.domain.errors import BadRequest, IopError
 from iop.openai import errors
 from iop.transport.http_border import request_id
 from iop.transport.listening import listening
+from iop.transport.tls import ServerTls
+from iop.transport.tls_server import BACKLOG, TlsServer, serve_tls
 
 _log = logging.getLogger(__name__)
 
@@ -99,14 +101,22 @@ class Listener:
     host: str
     port: int
     runner: web.AppRunner
+    tls_server: TlsServer | None = None
 
     async def close(self) -> None:
         """Stop listening, end open connections at once, free everything. Safe to call twice."""
+        if self.tls_server is not None:
+            self.tls_server.close()
+            await self.tls_server.wait_closed()
         await self.runner.cleanup()
 
 
-async def listen(app: web.Application, host: str, port: int) -> Listener:
-    """Serve `app` on host:port (0 = any free port). A handler is cancelled when its client leaves.
+async def listen(
+    app: web.Application, host: str, port: int, tls: ServerTls | None = None, *, stop_within: float = 0.2
+) -> Listener:
+    """Serve `app` on host:port (0 = any free port), over TLS if given. A handler is cancelled when its client leaves.
+
+    `stop_within` (seconds) is what open answers get at the end.
 
     Bodies arrive as they were sent (no decoding): the handlers decode them under their own limit.
     Raises PortBusy when the port is taken, OSError when it cannot be bound.
@@ -118,12 +128,16 @@ async def listen(app: web.Application, host: str, port: int) -> Listener:
         access_log=None,
         max_line_size=MAX_FIELD,
         max_field_size=MAX_FIELD,
-        shutdown_timeout=0.2,
+        shutdown_timeout=stop_within,
     )
     await runner.setup()
     try:
         with listening(host, port):
-            await web.TCPSite(runner, host, port, backlog=1024).start()
+            if tls is not None:
+                assert runner.server is not None  # made by setup
+                server = await serve_tls(runner.server, host, port, tls)
+                return Listener(*server.address, runner=runner, tls_server=server)
+            await web.TCPSite(runner, host, port, backlog=BACKLOG).start()
     except BaseException:
         await asyncio.shield(runner.cleanup())
         raise

@@ -24,13 +24,16 @@ class TaskSet:
         task.add_done_callback(self._done)
         return task
 
+    def cancel(self) -> None:
+        """Cancel every task; they end soon after."""
+        for task in self._tasks:
+            task.cancel()
+
     async def close(self) -> None:
         """Cancel every task and wait for all to end. Safe to call twice."""
         while self._tasks:
-            pending = tuple(self._tasks)
-            for task in pending:
-                task.cancel()
-            await asyncio.gather(*pending, return_exceptions=True)
+            self.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def drained(self) -> None:
         """Wait until no task is left, without cancelling any."""

@@ -10,7 +10,7 @@ from aiohttp import web
 
 from iop import __version__
 from iop.config.load import Loaded
-from iop.config.models import EdgeConfig
+from iop.config.models import EdgeConfig, TlsPair
 from iop.config.scalars import Address
 from iop.edge.admin_routes import build_admin_app, require_admin, require_json
 from iop.edge.body import expect_handler
@@ -20,6 +20,7 @@ from iop.openai.paths import Operation
 from iop.transport.hosts import HostRule
 from iop.transport.http_server import Listener, listen
 from iop.transport.listening import join_address, listening
+from iop.transport.tls import ServerTls
 from iop.wiring.applied import AppliedNote
 from iop.wiring.hangup import ReloadOnHangup
 
@@ -48,10 +49,13 @@ class EdgeService:
         routes = OpenAIRoutes(self._core)
         admin = build_admin_app(self._core, HostRule([where.admin.host, *hosts]))
         _add_checks(admin, self._core, routes)
-        openai_at = await self._listen(routes.app(HostRule([where.openai.host, *hosts])), where.openai)
+        openai = routes.app(HostRule([where.openai.host, *hosts]))
+        openai_at = await self._listen(openai, where.openai, server_tls(config.tls.openai))
         with listening(where.nodes.host, where.nodes.port):
-            nodes_at = join_address(*await self._core.links.listen(where.nodes.host, where.nodes.port))
-        admin_at = await self._listen(admin, where.admin)
+            nodes_at = join_address(
+                *await self._core.links.listen(where.nodes.host, where.nodes.port, server_tls(config.tls.nodes))
+            )
+        admin_at = await self._listen(admin, where.admin, server_tls(config.tls.admin))
         self._note.warn_if_other(self._core.refresher.facts)
         self._note.write(self._core.refresher.facts)
         self._core.refresher.on_applied = self._note.write
@@ -72,10 +76,15 @@ class EdgeService:
         for listener in self._listeners:
             await listener.close()
 
-    async def _listen(self, app: web.Application, address: Address) -> str:
-        listener = await listen(app, address.host, address.port)
+    async def _listen(self, app: web.Application, address: Address, tls: ServerTls | None) -> str:
+        listener = await listen(app, address.host, address.port, tls)
         self._listeners.append(listener)
         return join_address(listener.host, listener.port)
+
+
+def server_tls(pair: TlsPair | None) -> ServerTls | None:
+    """Read the certificate of a listener. Raises OSError when it cannot be used."""
+    return ServerTls(pair.cert, pair.key) if pair is not None else None
 
 
 def admin_token(config: EdgeConfig, folder: Path) -> str:

@@ -6,6 +6,7 @@ import signal
 import sys
 import uuid
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -19,6 +20,7 @@ from iop.link.messages import CliTarget, EngineInstance, Hello
 from iop.node.dialer import Dialer
 from iop.node.service import Identity, NodeParts, NodeService
 from iop.node.status import StopToken
+from iop.transport.tls import client_context
 
 _log = logging.getLogger(__name__)
 
@@ -67,18 +69,17 @@ class HostAdapters:
 def build_node(config: NodeConfig, *, folder: Path, release_id: str) -> NodeService:
     """Build the node process of `config`, whose file stands in `folder`. Needs a running loop.
 
-    Raises ValueError for what this release cannot do. Starting it raises OSError when a named `state_dir` cannot be
-    written.
+    Starting it raises OSError when a named `state_dir` cannot be written.
     """
-    if config.edge.ca_file is not None:
-        raise ValueError("edge.ca_file is set, but this release dials the Edge without TLS only; take the key out")
     node_id = config.node.id
     address = config.edge.addr
     token_file = config.node.token_file
+    ca_file = config.edge.ca_file
+    tls = partial(client_context, ca_file) if ca_file is not None else None  # read at each dial
     cli_commands = {name: tuple(command) for name, command in config.cli_commands.items()}
 
     def dialer(hello: Callable[[], Hello], service: NodeService) -> Dialer:
-        return Dialer(address=(address.host, address.port), hello=hello, handler=service)
+        return Dialer(address=(address.host, address.port), hello=hello, handler=service, tls=tls)
 
     return NodeService(
         NodeParts(

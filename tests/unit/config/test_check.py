@@ -33,11 +33,12 @@ def test_rules_survive_any_structure(text: str) -> None:
         assert isinstance(_codes(text, rules), list)
 
 
-def test_node_yaml_is_checked_for_secrets_and_tls() -> None:
-    """A CA file cannot be honoured yet; a token as value is found."""
-    text = changed(('"127.0.0.1:18084"', '"127.0.0.1:18084", ca_file: ca.pem'), text=NODE)
-    assert _codes(text, check_node) == ["not_supported_yet"]
+def test_node_yaml_is_checked_for_secrets_and_its_way_to_the_edge() -> None:
+    """A token as value is found; a dial of another machine without TLS is a warning, with a CA it is none."""
     assert _codes(NODE + "x-t: ghp_" + "a" * 36 + "\n", check_node) == ["secret_in_config"]
+    away = changed(("127.0.0.1:18084", "10.0.0.1:18084"), text=NODE)
+    assert _codes(away, check_node) == ["plain_link"]
+    assert _codes(changed(('18084"', '18084", ca_file: ca.pem'), text=away), check_node) == []
 
 
 def test_control_yaml_is_checked_for_ids_and_reach() -> None:
@@ -45,6 +46,14 @@ def test_control_yaml_is_checked_for_ids_and_reach() -> None:
     twice = changed(("edges: [", 'edges: [{id: edge-test, admin_url: "http://h"}, '), text=CONTROL)
     assert _codes(twice, check_control) == ["duplicate_id"]
     open_ = changed(("127.0.0.1:18001", "0.0.0.0:18001"), text=CONTROL)
-    assert _codes(open_, check_control) == ["open_control"]
-    with_tls = open_ + "tls: {cert: a, key: b}\nauth: {admin_token_file: t}\n"
-    assert _codes(with_tls, check_control) == ["not_supported_yet"]
+    token = "auth: {admin_token_file: t}\n"
+    assert _codes(open_, check_control) == _codes(open_ + token, check_control) == ["open_control"]
+    assert _codes(open_ + "tls: {cert: a, key: b}\n", check_control) == ["open_control"]
+    assert _codes(open_ + "tls: {cert: a, key: b}\n" + token, check_control) == []
+
+
+def test_a_ca_for_a_plain_admin_url_is_an_error() -> None:
+    """Who names a CA expects TLS; an http:// URL would ignore it without a word."""
+    plain = changed(('19093"', '19093", ca_file: ca.pem'), text=CONTROL)
+    assert _codes(plain, check_control) == ["ca_without_tls"]
+    assert _codes(changed(("http://", "https://"), text=plain), check_control) == []

@@ -1,7 +1,10 @@
 """Safety: who can reach what, secrets as values, what is not there yet."""
 
+from pathlib import Path
+
 import pytest
 
+from tests.fakes.authority import Authority
 from tests.fakes.config_files import EDGE, changed, codes, found
 
 OPENAI, NODES, ADMIN = "openai: 127.0.0.1:0", "nodes: 127.0.0.1:0", "admin: 127.0.0.1:0"
@@ -41,12 +44,26 @@ def test_an_open_wildcard_collides_with_a_loopback_port() -> None:
     assert ("duplicate_address", 3) in codes(text)
 
 
-@pytest.mark.parametrize("listener", ["openai", "nodes", "admin"])
-def test_tls_is_said_to_be_not_there_yet(listener: str) -> None:
-    """A TLS section is understood and refused honestly."""
-    text = changed((FIRST, FIRST + f"tls: {{{listener}: {{cert: a.pem, key: b.pem}}}}\n"))
-    (finding,) = found(text)
-    assert (finding.severity, finding.code, finding.line, finding.column) == ("error", "not_supported_yet", 2, 7)
+@pytest.mark.parametrize(
+    ("listener", "swaps"),
+    [
+        ("openai", ((OPENAI, "openai: 0.0.0.0:0"),)),
+        ("nodes", ((NODES, "nodes: 0.0.0.0:0"),)),
+        ("admin", ((ADMIN, "admin: 0.0.0.0:0"),)),
+    ],
+)
+def test_with_tls_and_tokens_each_listener_may_leave_loopback(
+    listener: str, swaps: tuple[tuple[str, str], ...], tmp_path: Path
+) -> None:
+    """No finding when certificate, key and tokens are there; without its TLS there is one."""
+    pair = Authority(tmp_path).issue("server")
+    (tmp_path / "t").write_text("token")
+    (tmp_path / "t").chmod(0o600)
+    auth = f"auth: {{admin_token_file: {tmp_path}/t, api_keys: [{{name: a, sha256: {'a' * 64}}}]}}\n"
+    tls = f"tls: {{{listener}: {{cert: {pair['cert']}, key: {pair['key']}}}}}\n"
+    node = ("  - id: n1\n", f"  - id: n1\n    token_sha256: {'a' * 64}\n")
+    assert found(changed(*swaps, node, (FIRST, FIRST + auth + tls))) == ()
+    assert len(found(changed(*swaps, node, (FIRST, FIRST + auth)))) == 1
 
 
 def test_kind_codex_is_a_warning() -> None:

@@ -7,8 +7,8 @@ from aiohttp.test_utils import make_mocked_request
 from multidict import CIMultiDict
 
 from iop.config.models import ApiKey
-from iop.domain.errors import BadRequest, Unauthorized
-from iop.edge.auth import authorize, bearer_token
+from iop.domain.errors import Unauthorized
+from iop.edge.auth import authorize
 
 KEY = ApiKey(name="me", sha256=hashlib.sha256(b"sk-secret").hexdigest())
 
@@ -37,12 +37,6 @@ def test_everything_else_is_the_same_401(values: tuple[str, ...]) -> None:
     """Missing, wrong and foreign credentials are told in the same words."""
     with pytest.raises(Unauthorized, match="Incorrect API key"):
         authorize(_request(*values), [KEY])  # type: ignore[arg-type]
-
-
-def test_two_headers_are_ambiguous() -> None:
-    """Two Authorization headers are a 400."""
-    with pytest.raises(BadRequest):
-        bearer_token(_request("Bearer a", "Bearer b"))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from iop.edge.registry import MAX_TURNED_AWAY, NodeLink, TurnedAwayList, is_loopback
+from iop.edge.registry import MAX_TURNED_AWAY, NodeLink, TurnedAwayList
 from iop.edge.runs import RunSpec
 from iop.link.messages import Bye, End, Head, ProviderHealth, Ready, RunningWork
 from iop.link.session import MAX_RUN
@@ -122,23 +122,3 @@ def test_the_list_is_bounded_whatever_strangers_say():
     assert len(entries) == MAX_TURNED_AWAY
     assert entries[-1].node_id.startswith("0999")
     assert len(entries[-1].node_id) == 128
-
-
-@pytest.mark.parametrize(
-    ("host", "loopback"),
-    [
-        ("127.0.0.1", True),
-        ("127.9.9.9", True),
-        ("::1", True),
-        ("::ffff:127.0.0.1", True),
-        ("::1%lo", True),
-        ("10.0.0.7", False),
-        ("::ffff:10.0.0.7", False),
-        ("fe80::1%eth0", False),
-        ("", False),
-        ("localhost", False),
-    ],
-)
-def test_loopback(host, loopback):
-    """Only addresses count, names do not."""
-    assert is_loopback(host) is loopback

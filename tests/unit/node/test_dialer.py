@@ -12,6 +12,8 @@ from iop.link.messages import Cancel, Config, End, Head, Ready, Run
 from iop.node.dialer import Dialer
 from iop.transport.link import LinkConnection
 from iop.transport.tasks import TaskSet
+from iop.transport.tls import client_context
+from tests.fakes.authority import PAST, Authority
 from tests.fakes.link_peers import FakeDirectory, Recorder, hello
 from tests.fakes.until import until
 
@@ -62,8 +64,9 @@ async def tasks():
 def dialer_to(address: tuple[str, int], node: Node, **fields) -> Dialer:
     """A dialer that waits 10 ms, then longer up to 40 ms, without jitter."""
     backoff = Backoff(first=0.01, cap=0.04, stable_after=60)
+    tls = fields.pop("tls", None)
     said = hello(**fields)
-    return Dialer(address=address, hello=lambda: said, handler=node, backoff=backoff, jitter=lambda: 0.999)
+    return Dialer(address=address, hello=lambda: said, handler=node, tls=tls, backoff=backoff, jitter=lambda: 0.999)
 
 
 async def test_a_run_goes_through_a_dialled_link(tasks):
@@ -104,7 +107,7 @@ async def test_it_dials_again_when_the_edge_comes_back(tasks, caplog):
         attempts = []
         dialer._jitter = lambda: attempts.append(1) or 0.5
         await until(lambda: len(attempts) >= 4)
-    assert len(caplog.records) == 1
+    assert len([r for r in caplog.records if r.levelno >= logging.WARNING]) == 1
     assert "going_away" in node.heard
     events = Recorder()
     again = Links(directory=FakeDirectory(), events=events, dead_after=10)
@@ -204,4 +207,63 @@ async def test_hang_up_ends_in_a_redial():
     await until(lambda: len(events.of("ready")) == 2)
     await dialer.stop()
     await tasks.close()
+    await links.close(going_away=False)
+
+
+async def test_over_tls_with_a_pinned_ca(tasks, tmp_path):
+    """Hello, work and bye as over plain TCP."""
+    authority = Authority(tmp_path)
+    events = Recorder()
+    links = Links(directory=FakeDirectory(), events=events, dead_after=10)
+    dialer = dialer_to(await links.listen("127.0.0.1", 0, authority.server()), Node(), tls=authority.client)
+    tasks.start(dialer.run_forever(), name="dialer")
+    await until(lambda: events.of("ready"))
+    run = links.start("n1", SPEC, lambda end: None)
+    assert isinstance(await run.head(), Head)
+    assert await run.read() == b"question"
+    await dialer.stop()
+    await until(lambda: events.of("lost") == [("lost", "n1", 1, "the node said bye")])
+    await links.close(going_away=False)
+
+
+@pytest.mark.parametrize(
+    ("server", "client", "told"),
+    [
+        ("other CA", "tls", ("was not issued by the CA in ca_file", "does not trust this certificate")),
+        ("wrong name", "tls", ("is not for 127.0.0.1", "does not trust this certificate")),
+        ("expired", "tls", ("has expired", "does not trust this certificate")),
+        ("plain", "tls", ("does it speak TLS there", "the peer speaks TLS here, this end does not")),
+        ("good", "plain", ("it may want TLS (edge.ca_file)", "it speaks no TLS")),
+        ("good", "no CA", ("gone.pem cannot be read", None)),
+    ],
+)
+async def test_tls_trouble_is_one_line_at_each_end(tasks, tmp_path, caplog, server, client, told):
+    """Which end is wrong, and what to look at, is told once, without a traceback; distrust is retried slowly."""
+    authority = Authority(tmp_path)
+    certificates = {
+        "other CA": lambda: Authority(tmp_path, "other").server(),
+        "wrong name": lambda: authority.server("s", "elsewhere"),
+        "expired": lambda: authority.server("s", **PAST),
+        "plain": lambda: None,
+        "good": authority.server,
+    }
+    trust = {"tls": authority.client, "plain": None, "no CA": lambda: client_context(str(tmp_path / "gone.pem"))}
+    links = Links(directory=FakeDirectory(), events=Recorder(), dead_after=10)
+    dialer = dialer_to(await links.listen("127.0.0.1", 0, certificates[server]()), Node(), tls=trust[client])
+    delays: list[str] = []
+    for name in ("slow", "delay"):
+        plain = getattr(dialer._backoff, name)
+        setattr(dialer._backoff, name, lambda jitter, n=name, p=plain: delays.append(n) or p(jitter))
+    with caplog.at_level(logging.WARNING):
+        tasks.start(dialer.run_forever(), name="dialer")
+        await until(lambda: len(delays) >= 3)
+    at_the_node = [r.getMessage() for r in caplog.records if r.name == "iop.node.dialer"]
+    at_the_edge = {r.getMessage().rpartition(": ")[2] for r in caplog.records if r.name.startswith("iop.transport")}
+    assert len(at_the_node) == 1
+    assert told[0] in at_the_node[0]
+    assert len(at_the_edge) == (told[1] is not None)
+    assert all(told[1] in line for line in at_the_edge)
+    assert not any(record.exc_info for record in caplog.records)
+    assert set(delays) == ({"delay"} if "plain" in (server, client) else {"slow"})
+    await dialer.stop()
     await links.close(going_away=False)

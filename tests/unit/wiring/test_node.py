@@ -9,6 +9,7 @@ from iop.config.models import NodeConfig
 from iop.link.messages import CliTarget, EngineInstance
 from iop.transport.listening import PortBusy
 from iop.wiring.node import HostAdapters, build_node, read_secret
+from tests.fakes.authority import Authority
 
 
 def target(command: tuple[str, ...], cwd: str | None = None) -> CliTarget:
@@ -122,9 +123,15 @@ async def test_a_node_that_cannot_start_leaves_the_stop_token_alone(tmp_path: Pa
     await first.stop()
 
 
-async def test_tls_is_refused_aloud(tmp_path: Path) -> None:
-    """A pinned CA is never silently ignored."""
+async def test_a_pinned_ca_is_asked_for_at_each_dial(tmp_path: Path) -> None:
+    """Without `edge.ca_file` the dialer has no TLS; with it the file is read when the Edge is dialled."""
+    plain = build_node(config(tmp_path), folder=tmp_path, release_id="v1")
+    assert plain._dialer._tls is None
+    authority = Authority(tmp_path)
     loaded = config(tmp_path)
-    edge = loaded.edge.model_copy(update={"ca_file": str(tmp_path / "ca.pem")})
-    with pytest.raises(ValueError, match="without TLS only"):
-        build_node(loaded.model_copy(update={"edge": edge}), folder=tmp_path, release_id="v1")
+    edge = loaded.edge.model_copy(update={"ca_file": str(authority.ca_file)})
+    pinned = build_node(loaded.model_copy(update={"edge": edge}), folder=tmp_path, release_id="v1")
+    assert len(pinned._dialer._tls().get_ca_certs()) == 1
+    authority.ca_file.unlink()
+    with pytest.raises(OSError, match="cannot be read"):
+        pinned._dialer._tls()

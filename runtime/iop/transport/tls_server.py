@@ -1,0 +1,135 @@
+"""A listening socket whose connections begin with a TLS handshake.
+
+asyncio's own server loses a handshake that fails without a word, and does not know the peer by then. Here each
+handshake is a task with a deadline, and a failed one is told in one line, once in a while for the same peer and cause.
+"""
+
+import asyncio
+import contextlib
+import logging
+import socket
+import ssl
+from collections import OrderedDict
+from collections.abc import Callable
+
+from iop.transport.listening import join_address
+from iop.transport.tasks import TaskSet
+from iop.transport.tls import HANDSHAKE_WITHIN, SHUTDOWN_WITHIN, ServerTls, accept_trouble
+
+_log = logging.getLogger(__name__)
+
+#: connections that wait to be accepted
+BACKLOG = 1024
+#: handshakes under way at once; more connections are closed at once
+MAX_HANDSHAKES = 512
+#: seconds until the same trouble of the same peer is told again, and how many of them are remembered
+TELL_EVERY = 600.0
+MAX_TOLD = 256
+#: seconds to wait when the system has no more files for new connections
+EXHAUSTED_PAUSE = 1.0
+
+Factory = Callable[[], asyncio.Protocol]
+
+
+class TlsServer:
+    """Accepts TLS connections and gives each a protocol of `factory` once its handshake is done.
+
+    Like asyncio's Server it is closed by `close`, then `wait_closed`; connections that are made live on.
+    """
+
+    def __init__(self, sockets: list[socket.socket], factory: Factory, tls: ServerTls) -> None:
+        self.sockets = tuple(sockets)
+        self._address = (str(sockets[0].getsockname()[0]), int(sockets[0].getsockname()[1]))
+        self._factory = factory
+        self._tls = tls
+        self._loop = asyncio.get_running_loop()
+        self._accepting = TaskSet()
+        self._shaking = TaskSet()
+        self._told: OrderedDict[tuple[str, str], float] = OrderedDict()
+        for sock in sockets:
+            self._accepting.start(self._accept(sock), name="accepting TLS connections")
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where it listens (port 0 resolved): host, port."""
+        return self._address
+
+    def close(self) -> None:
+        """Accept no more. Safe to call twice."""
+        self._accepting.cancel()
+        self._shaking.cancel()
+
+    async def wait_closed(self) -> None:
+        """Wait until the listening sockets are closed and no handshake is under way."""
+        await self._accepting.close()
+        await self._shaking.close()
+        for sock in self.sockets:  # a task that was cancelled before its first step has closed nothing
+            sock.close()
+
+    async def _accept(self, listener: socket.socket) -> None:
+        try:
+            while True:
+                await self._accept_one(listener)
+        finally:
+            listener.close()
+
+    async def _accept_one(self, listener: socket.socket) -> None:
+        try:
+            connection, peer = await self._loop.sock_accept(listener)
+        except ConnectionError:  # it left again before it was taken
+            return
+        except OSError as error:
+            _log.error("no more connections can be accepted for now: %s", error)
+            await asyncio.sleep(EXHAUSTED_PAUSE)
+            return
+        if len(self._shaking) >= MAX_HANDSHAKES:
+            connection.close()
+        else:
+            self._shaking.start(self._shake(connection, str(peer[0])), name="TLS handshake")
+
+    async def _shake(self, connection: socket.socket, peer: str) -> None:
+        try:
+            with contextlib.suppress(OSError):
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            await self._loop.connect_accepted_socket(
+                self._factory,
+                connection,
+                ssl=self._tls.context(),
+                ssl_handshake_timeout=HANDSHAKE_WITHIN,
+                ssl_shutdown_timeout=SHUTDOWN_WITHIN,
+            )
+        except ssl.SSLError as error:
+            self._tell(peer, accept_trouble(error))
+        except ConnectionAbortedError:
+            self._tell(peer, f"no TLS handshake within {HANDSHAKE_WITHIN:g} s")
+        except ConnectionError:
+            self._tell(peer, "it left in the TLS handshake: a port check, or it does not trust this certificate")
+        except OSError as error:
+            self._tell(peer, str(error))
+
+    def _tell(self, peer: str, trouble: str) -> None:
+        now = self._loop.time()
+        before = self._told.get((peer, trouble))
+        if before is not None and now - before < TELL_EVERY:
+            return
+        self._told[peer, trouble] = now
+        self._told.move_to_end((peer, trouble))
+        if len(self._told) > MAX_TOLD:
+            self._told.popitem(last=False)
+        _log.warning("connection from %s to %s refused: %s", peer, join_address(*self.address), trouble)
+
+
+async def serve_tls(factory: Factory, host: str, port: int, tls: ServerTls) -> TlsServer:
+    """Listen on every address of `host` (port 0 = any free one). Raises OSError."""
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    sockets: list[socket.socket] = []
+    with contextlib.ExitStack() as opened:
+        for family, _, _, _, address in dict.fromkeys(found):
+            where = (str(address[0]), int(address[1]))
+            sock = opened.enter_context(socket.create_server(where, family=family, backlog=BACKLOG))
+            sock.settimeout(0)
+            sockets.append(sock)
+        server = TlsServer(sockets, factory, tls)
+        opened.pop_all()
+    return server
