@@ -17,7 +17,14 @@ _BOM = b"\xef\xbb\xbf"
 
 
 class EventTooLargeError(ValueError):
-    """One event is over the bound; the rest of the stream cannot be read by this reader."""
+    """One event is over the bound; the rest of the stream cannot be read by this reader.
+
+    `pieces` are those of the same call that were whole before that event began.
+    """
+
+    def __init__(self, text: str, pieces: list[bytes]) -> None:
+        super().__init__(text)
+        self.pieces = pieces
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +54,11 @@ class EventSplitter:
         skip = 1 if self._after_cr and self._buffer.startswith(b"\n") else 0
         return bytes(self._buffer[skip:])
 
+    @property
+    def held(self) -> bytes:
+        """Every byte that no piece has given yet: `pending`, and before it the LF of a CR LF if it is here."""
+        return bytes(self._buffer)
+
     def feed(self, data: bytes) -> list[bytes]:
         """Take the next bytes and return the pieces that are whole now, ends included.
 
@@ -72,7 +84,7 @@ class EventSplitter:
         skipped = 1 if self._after_cr and buffer.startswith(b"\n") else 0
         self._searched = max(len(buffer) - 3, skipped)
         if len(buffer) > self._max_event:
-            raise EventTooLargeError(f"an event is longer than {self._max_event} bytes")
+            raise EventTooLargeError(f"an event is longer than {self._max_event} bytes", pieces)
         return pieces
 
 

@@ -53,15 +53,14 @@ class StreamWatch:
     def feed(self, data: bytes) -> None:
         """Take the bytes that were passed to the client, in order and all of them."""
         try:
-            pieces = self._splitter.feed(data)
-        except EventTooLargeError:
+            pieces, too_large = self._splitter.feed(data), False
+        except EventTooLargeError as error:
             # it passes unread; what follows its end is read again
+            pieces, too_large = error.pieces, True
             self._splitter = EventSplitter()
-            self._lost = True
-            return
         for piece in pieces:
-            self._lost = False
             self._note(piece)
+        self._lost = too_large or (self._lost and not pieces)
 
     def finished_well(self, *, close_delimited: bool) -> bool:
         """Return whether a stream whose transfer ended properly is a whole answer.

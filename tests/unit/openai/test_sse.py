@@ -94,6 +94,23 @@ def test_an_event_is_bounded():
         parser.feed(b"data: 0123456789\n")
 
 
+def test_what_came_before_an_event_that_is_too_long_is_not_lost():
+    """The error carries the pieces of its call, and the splitter still holds the rest."""
+    splitter = EventSplitter(max_event=20)
+    with pytest.raises(EventTooLargeError) as caught:
+        splitter.feed(b"data: a\n\n: b\n\ndata: 0123456789012345")
+    assert caught.value.pieces == [b"data: a\n\n", b": b\n\n"]
+    assert splitter.held == splitter.pending == b"data: 0123456789012345"
+
+
+def test_held_has_every_byte():
+    """What is held, after the pieces, makes up the stream, the LF of a split CR LF included."""
+    splitter = EventSplitter()
+    splitter.feed(b"data: a\r\n\r")
+    splitter.feed(b"\ndat")
+    assert (splitter.held, splitter.pending) == (b"\ndat", b"dat")
+
+
 @pytest.mark.parametrize(("data", "event"), [("x", None), ("a\nb\n", "e"), ("", None)])
 def test_format_is_read_back(data, event):
     """What format_event writes is what the parser reads."""

@@ -206,3 +206,10 @@ def test_an_oversized_event_passes(monkeypatch):
     assert seen.finished_well(close_delimited=True)
     cut = watched("chat.completions", big, size=500)
     assert json.loads(SSEParser().feed(big + cut.ending(ERROR))[-1].data) == {"error": OBJECT}
+
+
+def test_what_came_with_an_oversized_event_is_noted(monkeypatch):
+    """Events of the same bytes as the beginning of one beyond the bound are not overlooked."""
+    monkeypatch.setattr(watch, "EventSplitter", lambda: sse.EventSplitter(max_event=2000))
+    seen = watched("chat.completions", b'data: {"error":{"message":"x"}}\n\ndata: {"x":"' + b"y" * 5000)
+    assert seen.error

@@ -5,10 +5,11 @@ import contextlib
 from typing import Literal
 
 from iop.adapters.contract import AnswerSink, ProbeResult, RunEnd, RunRequest
-from iop.adapters.openai_compat.checks import check_for, failed
+from iop.adapters.openai_compat.checks import Check, check_for, failed, is_event_stream
 from iop.adapters.openai_compat.decode import Decoder, UndecodableError
 from iop.link.messages import EngineInstance
 from iop.openai.headers import answer_headers, request_headers
+from iop.openai.repair import ResponsesRepair
 from iop.transport.engine_http import CONNECT_TIMEOUT, EngineAnswer, EngineError, EngineHttp, basic_auth
 
 #: seconds, from the admission page: an engine that says nothing for so long is down
@@ -85,7 +86,7 @@ class OpenAICompat:
 async def _pass_on(answer: EngineAnswer, request: RunRequest, sink: AnswerSink) -> RunEnd:
     codings = ",".join(value for name, value in answer.headers if name.lower() == "content-encoding")
     decoder = Decoder(codings)
-    check = check_for(answer, request.operation, stream=request.stream)
+    passage = _Passage(answer, request, sink)
     await sink.head(answer.status, answer_headers(answer.headers))
     while True:
         try:
@@ -96,11 +97,34 @@ async def _pass_on(answer: EngineAnswer, request: RunRequest, sink: AnswerSink) 
         if not data:
             break
         for piece in decoder.feed(data):
-            check.feed(piece)
-            await sink.body(piece)
+            await passage.pass_on(piece)
     if not decoder.finished:
         return failed("broken", "the coded answer ended too early")
-    return check.verdict()
+    return await passage.end()
+
+
+class _Passage:
+    """The way of the entity bytes to the client: repaired where clients need it, then looked at, then on."""
+
+    def __init__(self, answer: EngineAnswer, request: RunRequest, sink: AnswerSink) -> None:
+        is_stream = is_event_stream(answer, stream=request.stream)
+        self._repair = ResponsesRepair() if is_stream and request.operation == "responses" else None
+        self._check: Check = check_for(answer, request.operation, stream=request.stream)
+        self._sink = sink
+
+    async def pass_on(self, data: bytes) -> None:
+        await self._give(self._repair.feed(data) if self._repair else data)
+
+    async def end(self) -> RunEnd:
+        """Pass on what was held, and return how the run ended."""
+        if self._repair:
+            await self._give(self._repair.rest())
+        return self._check.verdict()
+
+    async def _give(self, data: bytes) -> None:
+        if data:
+            self._check.feed(data)
+            await self._sink.body(data)
 
 
 def _close(answer: EngineAnswer) -> None:

@@ -33,12 +33,22 @@ def check_for(answer: EngineAnswer, operation: Operation, *, stream: bool) -> Ch
     """Return the check that fits an answer's status, type and framing."""
     if answer.status >= 500:
         return _ServerError(answer.status)
-    kind = answer.header("Content-Type").partition(";")[0].strip().lower()
-    if answer.status < 300 and (kind == "text/event-stream" or (stream and not kind)):
+    if is_event_stream(answer, stream=stream):
         return _Stream(operation, close_delimited=answer.ends_with_connection)
+    kind = _kind(answer)
     if answer.ends_with_connection and (kind == "application/json" or kind.endswith("+json")):
         return _Json()
     return _Framed()
+
+
+def is_event_stream(answer: EngineAnswer, *, stream: bool) -> bool:
+    """Return whether an answer is a stream of events: by its type, or untyped when one was asked for."""
+    kind = _kind(answer)
+    return answer.status < 300 and (kind == "text/event-stream" or (stream and not kind))
+
+
+def _kind(answer: EngineAnswer) -> str:
+    return answer.header("Content-Type").partition(";")[0].strip().lower()
 
 
 class _Framed:

@@ -167,10 +167,14 @@ async def test_undecodable_answers_are_broken(coding, body):
         ("chat.completions", [TEXT], None),  # transformers sends no [DONE]; its transfer ends properly
         ("chat.completions", [TEXT, FAILED_EVENT, DONE], "error_event"),
         ("chat.completions", [FAILED_EVENT], "error_event"),
-        ("responses", [event({"type": "response.completed", "response": {"id": "r"}})], None),
-        ("responses", [event({"type": "response.incomplete", "response": {"id": "r"}})], None),
-        ("responses", [event({"type": "response.created", "response": {"id": "r"}})], "broken"),
-        ("responses", [event({"type": "response.failed", "response": {"id": "r"}})], "error_event"),
+        ("responses", [event({"type": "response.completed", "sequence_number": 0, "response": {"id": "r"}})], None),
+        ("responses", [event({"type": "response.incomplete", "sequence_number": 0, "response": {"id": "r"}})], None),
+        ("responses", [event({"type": "response.created", "sequence_number": 0, "response": {"id": "r"}})], "broken"),
+        (
+            "responses",
+            [event({"type": "response.failed", "sequence_number": 0, "response": {"id": "r"}})],
+            "error_event",
+        ),
     ],
 )
 async def test_ends_of_chunked_streams(operation, parts, failure):
@@ -179,6 +183,24 @@ async def test_ends_of_chunked_streams(operation, parts, failure):
     assert end.failure == failure
     assert (end.outcome is Outcome.COMPLETED) == (failure is None)
     assert sink.data == b"".join(parts)
+
+
+@pytest.mark.parametrize("operation", ["chat.completions", "responses"])
+async def test_only_responses_streams_are_repaired(operation):
+    """A numberless response event gets its number; the same bytes in a chat stream pass as they are."""
+    bare = event({"type": "response.completed", "response": {"id": "r"}})
+    end, sink, _ = await run(
+        sends(stream_head(), chunk(bare[:-1]), chunk(bare[-1:] + DONE[:-2]), LAST_CHUNK), ask(operation)
+    )
+    assert end == COMPLETED
+    number = b',"sequence_number":0' if operation == "responses" else b""
+    assert sink.data == bare.replace(b"}\n\n", number + b"}\n\n") + DONE[:-2]
+
+
+async def test_a_json_answer_of_responses_is_not_repaired():
+    """Without a stream there is nothing to number."""
+    body = b'{"type": "response.completed"}'
+    assert (await run(sends(response(200, body)), ask("responses", stream=False)))[1].data == body
 
 
 @pytest.mark.parametrize("version", ["1.0", "1.1"])
