@@ -1,11 +1,11 @@
-"""`edge`: the process clients talk to, and the commands that check and refresh its config."""
+"""`edge`: the process clients talk to, and the commands that check, refresh and extend its config."""
 
 import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from iop.commands import common, config_check, config_refresh
+from iop.commands import common, config_check, config_refresh, node_register
 from iop.config.load import load_edge
 from iop.wiring.edge import EdgeService
 from iop.wiring.serve import serve
@@ -33,6 +33,8 @@ def _parser() -> argparse.ArgumentParser:
     config_commands = config_parser.add_subparsers(required=True, metavar="COMMAND")
     config_check.add_parsers(config_commands)
     config_refresh.add_parsers(config_commands)
+    node_parser = commands.add_parser("node", help="add nodes to the config")
+    node_register.add_parsers(node_parser.add_subparsers(required=True, metavar="COMMAND"))
     return parser
 
 
