@@ -37,7 +37,7 @@ def check_for(answer: EngineAnswer, operation: Operation, *, stream: bool) -> Ch
         return _Stream(operation, close_delimited=answer.ends_with_connection)
     kind = _kind(answer)
     if answer.ends_with_connection and (kind == "application/json" or kind.endswith("+json")):
-        return _Json()
+        return _Json(answer.status)
     return _Framed()
 
 
@@ -72,9 +72,13 @@ class _ServerError(_Framed):
 
 
 class _Json(_Framed):
-    """JSON whose end is the end of the connection (HTTP/1.0): it is whole when it parses."""
+    """JSON whose end is the end of the connection (HTTP/1.0): it is whole when it parses.
 
-    def __init__(self) -> None:
+    A refusal may also be plain words under a JSON label, as mlx_lm's `Not Found`: they are no JSON that was cut.
+    """
+
+    def __init__(self, status: int) -> None:
+        self._is_refusal = status >= 400
         self._kept = bytearray()
         self._size = 0
 
@@ -90,6 +94,8 @@ class _Json(_Framed):
         except RecursionError:  # too deep to judge
             return COMPLETED
         except ValueError:
+            if self._is_refusal and not self._kept.lstrip().startswith((b"{", b"[", b'"')):
+                return COMPLETED
             return failed("broken", "the connection ended in the middle of the JSON answer")
         return COMPLETED
 
