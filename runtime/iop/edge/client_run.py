@@ -17,7 +17,7 @@ class ClientRun:
     def __init__(self, who: str) -> None:
         self.run: LinkRun | None = None
         self.ended = False
-        self._who = who
+        self.who = who
         self._left = False
         self._cut: str | None = None
 
@@ -52,4 +52,4 @@ class ClientRun:
     def error(self, end: End) -> IopError:
         """Return what to tell the client about this end."""
         failure = self._cut or end.failure
-        return failures.to_error(End(run=end.run, outcome=end.outcome, failure=failure, detail=end.detail), self._who)
+        return failures.to_error(End(run=end.run, outcome=end.outcome, failure=failure, detail=end.detail), self.who)

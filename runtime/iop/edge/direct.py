@@ -14,6 +14,7 @@ from iop.edge.call import Call
 from iop.edge.client_run import ClientRun
 from iop.edge.links import LinkRun, Links, NodeOffline, RunSpec
 from iop.edge.relay import Relay
+from iop.edge.reply import Reply
 from iop.link.messages import End
 from iop.openai.headers import request_headers
 from iop.transport.http_border import request_id
@@ -86,6 +87,11 @@ class Direct:
     async def answer(self, call: Call, route: DirectRoute) -> web.StreamResponse:
         """Run and relay. Raises Unavailable when the node is draining or offline, or the agent's failure."""
         self._refuse_if_away(route.node)
+        reply = Reply(call, self._current().stream)
+        return await reply.complete(self._answer(reply, route))
+
+    async def _answer(self, reply: Reply, route: DirectRoute) -> web.StreamResponse:
+        call = reply.call
         work = ClientRun(f"Node {route.node}")
         spec = RunSpec(
             request_id=request_id(call.http),
@@ -108,24 +114,17 @@ class Direct:
         work.run = run
         self._started(work, event)
         try:
-            return await self._relay(call, work, run)
+            return await self._relay(reply, work, run)
         finally:
             work.leave()
 
-    async def _relay(self, call: Call, work: ClientRun, run: LinkRun) -> web.StreamResponse:
-        first = await run.head()
+    async def _relay(self, reply: Reply, work: ClientRun, run: LinkRun) -> web.StreamResponse:
+        first = await reply.during(run.head)
         if isinstance(first, End):
             raise work.error(first)
-        relay = Relay(
-            request=call.http,
-            operation=call.operation,
-            model=call.parsed.model,
-            # an agent has no status of its own; a refusal of what it was asked (a NUL) is iop's own
-            own_headers={"x-iop-node": run.node_id} if first.status < 400 else {},
-            write_timeout=self._current().stream.write_timeout,
-            to_error=work.error,
-        )
-        return await relay.answer(run, first)
+        # an agent has no status of its own; a refusal of what it was asked (a NUL) is iop's own
+        own = {"x-iop-node": run.node_id} if first.status < 400 else {}
+        return await Relay(reply, work, own).answer(run, first)
 
     def _started(self, work: ClientRun, event: DirectEvent) -> None:
         self._runs.add(work)

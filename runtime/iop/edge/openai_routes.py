@@ -14,14 +14,12 @@ from iop.edge.call import Call, read_call
 from iop.edge.direct import Direct
 from iop.edge.door import Ask
 from iop.edge.pool import Pool
-from iop.edge.stock import BodyHold, BodyStock
+from iop.edge.stock import BodyStock
 from iop.openai import models as model_objects
 from iop.openai import paths
 from iop.openai.paths import Operation
 from iop.transport.hosts import HostRule
 from iop.transport.http_border import error_middleware, host_middleware, request_id
-
-HOLD = web.RequestKey("body_hold", BodyHold)
 
 
 class OpenAIContext(Protocol):
@@ -51,7 +49,6 @@ class OpenAIRoutes:
         """Build the port's application: one catch-all, because clients spell paths in several ways."""
         app = web.Application(middlewares=[error_middleware, host_middleware(hosts)])
         app.router.add_route("*", "/{tail:.*}", self._dispatch, expect_handler=expect_handler)
-        app.on_response_prepare.append(release_body)
         return app
 
     async def check_provider(self, request: web.Request, provider_id: str, operation: Operation) -> web.StreamResponse:
@@ -59,7 +56,7 @@ class OpenAIRoutes:
         config = self._context.config
         if not any(p.id == provider_id for node in config.nodes for p in node.providers):
             raise NotFound(f"There is no provider {provider_id!r}.", code="not_found")
-        with self._hold(request, config) as hold:
+        with self._stock.open(config.queue.max_bytes) as hold:
             call = await read_call(request, operation, hold, max_body=config.http.max_body)
             model = _find_model(config, call.parsed.model, None)
             if provider_id not in model.providers:
@@ -89,7 +86,7 @@ class OpenAIRoutes:
     async def _run(self, request: web.Request, operation: Operation) -> web.StreamResponse:
         config = self._context.config
         key = authorize(request, config.auth.api_keys)
-        with self._hold(request, config) as hold:
+        with self._stock.open(config.queue.max_bytes) as hold:
             call = await read_call(request, operation, hold, max_body=config.http.max_body)
             return await self._answer(call, key)
 
@@ -107,11 +104,6 @@ class OpenAIRoutes:
         )
         return await self._context.pool.answer(call, ask)
 
-    def _hold(self, request: web.Request, config: EdgeConfig) -> BodyHold:
-        hold = self._stock.open(config.queue.max_bytes)
-        request[HOLD] = hold
-        return hold
-
     def _models(self, request: web.Request) -> web.Response:
         key = authorize(request, self._context.config.auth.api_keys)
         ids = [model.id for model in _visible(self._context.config.models, key)]
@@ -127,12 +119,6 @@ class OpenAIRoutes:
         if path == "/readyz" and self._context.shutting_down:
             raise Unavailable("The server is shutting down.", code="shutting_down", retry_after=2)
         return _json({"status": "ready" if path == "/readyz" else "ok"})
-
-
-async def release_body(request: web.Request, _response: web.StreamResponse) -> None:
-    """The answer's first byte is about to go out: its request's body counts no longer (a signal of aiohttp)."""
-    if (hold := request.get(HOLD)) is not None:
-        hold.release()
 
 
 def _json(body: object) -> web.Response:

@@ -14,6 +14,7 @@ from iop.edge.client_run import ClientRun
 from iop.edge.door import Ask, Door, Ticket
 from iop.edge.links import Links, NodeOffline, RunSpec
 from iop.edge.relay import Relay
+from iop.edge.reply import Reply
 from iop.link.messages import End
 from iop.openai.headers import request_headers
 from iop.openai.request import engine_body
@@ -55,13 +56,17 @@ class Pool:
 
     async def answer(self, call: Call, ask: Ask) -> web.StreamResponse:
         """Wait for a slot, run, relay. Raises the IopError to tell the client while nothing was sent."""
+        reply = Reply(call, self._current().stream)
+        return await reply.complete(self._answer(reply, ask))
+
+    async def _answer(self, reply: Reply, ask: Ask) -> web.StreamResponse:
         ticket = self._door.ask(ask)
         try:
             while True:
-                lease = await ticket.lease()
-                work = self._start(call, lease, ticket)
+                lease = await reply.during(ticket.lease)
+                work = self._start(reply.call, lease, ticket)
                 try:
-                    response = await self._relay(call, work)
+                    response = await self._relay(reply, work)
                 finally:
                     work.leave()
                 if response is not None:
@@ -112,27 +117,17 @@ class Pool:
             on_end(End(run=0, outcome="failed", failure="link_lost", detail="the node is offline"))
         return work
 
-    async def _relay(self, call: Call, work: Work) -> web.StreamResponse | None:
+    async def _relay(self, reply: Reply, work: Work) -> web.StreamResponse | None:
         """Return the answer, or None when the request is in line again."""
         if work.run is None:
             return None
-        first = await work.run.head()
+        first = await reply.during(work.run.head)
         if isinstance(first, End):
             if work.returned:
                 return None
             raise work.error(first)
-        relay = Relay(
-            request=call.http,
-            operation=call.operation,
-            model=call.parsed.model,
-            own_headers={
-                "x-iop-provider": work.lease.provider_id,
-                "x-iop-queue-ms": str(int(work.lease.waited * 1000)),
-            },
-            write_timeout=self._current().stream.write_timeout,
-            to_error=work.error,
-        )
-        return await relay.answer(work.run, first)
+        own = {"x-iop-provider": work.lease.provider_id, "x-iop-queue-ms": str(int(work.lease.waited * 1000))}
+        return await Relay(reply, work, own).answer(work.run, first)
 
 
 def _provider(config: EdgeConfig, provider_id: str) -> Provider | None:

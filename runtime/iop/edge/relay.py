@@ -1,23 +1,20 @@
 """Passing an answer on: the engine's status, headers and bytes to the client, and a cut that looks like a cut.
 
 A stream goes out as it comes. Anything else is held until it is whole (up to `HOLD` bytes), so that a cut becomes a
-502 instead of half an answer. Nothing is committed before the engine's own status is known.
+502 instead of half an answer. Nothing is committed before the engine's own status is known, but for a stream that was
+opened because its client had waited too long: there an answer that is no stream becomes an error event.
 """
 
-import asyncio
-import time
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from aiohttp import web
 
-from iop.domain.errors import IopError
+from iop.edge import failures
+from iop.edge.client_run import ClientRun
 from iop.edge.links import LinkRun
+from iop.edge.reply import Reply
 from iop.link.messages import End, Head
 from iop.openai import headers as allowed
-from iop.openai.paths import Operation
-from iop.openai.watch import StreamWatch
-from iop.transport.http_border import request_id
 
 #: bytes of a non-streamed answer held until it is whole; longer ones pass as they come
 HOLD = 1024 * 1024
@@ -27,20 +24,20 @@ WHOLE = frozenset({"status", "error_event"})
 
 @dataclass(frozen=True, slots=True)
 class Relay:
-    """How to pass one answer on. `write_timeout` in seconds cuts a client that does not read."""
+    """How to pass one answer on. `own_headers` tell who gave it."""
 
-    request: web.Request
-    operation: Operation
-    model: str
+    reply: Reply
+    work: ClientRun
     own_headers: dict[str, str]
-    write_timeout: float
-    to_error: Callable[[End], IopError]
 
     async def answer(self, run: LinkRun, head: Head) -> web.StreamResponse:
-        """Relay the whole answer. Raises the IopError of a cut while nothing was sent; ConnectionError when the client
-        is gone or does not read.
+        """Relay the whole answer. Raises the IopError of a cut while nothing of it was sent; ConnectionError when the
+        client is gone or does not read.
         """
-        if _content_type(head).startswith("text/event-stream"):
+        is_stream = _content_type(head).startswith("text/event-stream")
+        if self.reply.opened and (head.status >= 400 or not is_stream):
+            return await self._late(run, head)
+        if is_stream:
             return await self._stream(run, head)
         return await self._whole(run, head)
 
@@ -54,67 +51,41 @@ class Relay:
                 return await self._long(run, head, b"".join(parts))
         end = _end_of(run)
         if not _is_whole(end):
-            raise self.to_error(end)
-        return web.Response(status=head.status, body=b"".join(parts), headers=self._headers(head))
+            raise self.work.error(end)
+        headers = self.reply.headers(_passed(head), self.own_headers)
+        return web.Response(status=head.status, body=b"".join(parts), headers=headers)
 
     async def _long(self, run: LinkRun, head: Head, begun: bytes) -> web.StreamResponse:
-        response = await self._begin(head)
-        await self._write(response, begun)
+        await self.reply.begin(head.status, _passed(head), self.own_headers)
+        await self.reply.write(begun)
         while (piece := await run.read()) is not None:
-            await self._write(response, piece)
-        if not _is_whole(_end_of(run)):
-            return self._cut(response)
-        await response.write_eof()
-        return response
+            await self.reply.write(piece)
+        return await self.reply.finish() if _is_whole(_end_of(run)) else self.reply.cut()
 
     async def _stream(self, run: LinkRun, head: Head) -> web.StreamResponse:
-        response = await self._begin(head)
-        watch = StreamWatch(
-            self.operation, request_id=request_id(self.request), model=self.model, created=int(time.time())
-        )
+        await self.reply.begin(head.status, _passed(head), self.own_headers)
         while (piece := await run.read()) is not None:
-            watch.feed(piece)
-            await self._write(response, piece)
+            await self.reply.pass_on(piece)
         end = _end_of(run)
         if end.outcome == "completed":
-            await response.write_eof()
-            return response
-        if ending := watch.ending(self.to_error(end)):
-            await self._write(response, ending)
-        if end.failure in WHOLE:
-            await response.write_eof()
-            return response
-        return self._cut(response)
+            return await self.reply.finish()
+        return await self.reply.fail(self.work.error(end), is_end=_is_whole(end))
 
-    async def _begin(self, head: Head) -> web.StreamResponse:
-        response = web.StreamResponse(status=head.status, headers=self._headers(head))
-        await self._bounded(response.prepare(self.request))
-        return response
+    async def _late(self, run: LinkRun, head: Head) -> web.StreamResponse:
+        """An answer that is no stream, in a stream that is open: the engine's own error as an event."""
+        told = bytearray()
+        while (piece := await run.read()) is not None:
+            told += piece[: HOLD - len(told)]
+        end = _end_of(run)
+        if not _is_whole(end):
+            raise self.work.error(end)
+        await self.reply.begin(head.status, _passed(head), self.own_headers)
+        error = failures.late_answer(head.status, _content_type(head), bytes(told), self.work.who)
+        return await self.reply.fail(error, is_end=isinstance(error, failures.EngineError))
 
-    async def _write(self, response: web.StreamResponse, data: bytes) -> None:
-        await self._bounded(response.write(data))
 
-    async def _bounded(self, work: Awaitable[object]) -> None:
-        try:
-            async with asyncio.timeout(self.write_timeout):
-                await work
-        except TimeoutError:
-            self._abort()
-            raise ConnectionResetError("the client did not read for stream.write_timeout") from None
-
-    def _cut(self, response: web.StreamResponse) -> web.StreamResponse:
-        """End the connection without the closing chunk, so that the client sees a cut, once what was written is out."""
-        if self.request.transport is not None:
-            self.request.transport.close()
-        return response
-
-    def _abort(self) -> None:
-        if self.request.transport is not None:
-            self.request.transport.abort()
-
-    def _headers(self, head: Head) -> dict[str, str]:
-        passed = dict(allowed.answer_headers(head.headers))
-        return {**passed, **self.own_headers, "x-request-id": request_id(self.request)}
+def _passed(head: Head) -> dict[str, str]:
+    return dict(allowed.answer_headers(head.headers))
 
 
 def _content_type(head: Head) -> str:

@@ -30,6 +30,11 @@ class BodyHold:
     def __exit__(self, *_: object) -> None:
         self.release()
 
+    @property
+    def size(self) -> int:
+        """Bytes of this body that count now."""
+        return self._own
+
     def check(self, more: int) -> None:
         """Raise QueueFull when `more` bytes do not fit. A body that is alone always fits: waiting would not help it."""
         others = self._stock.held - self._own

@@ -134,3 +134,11 @@ def format_event(data: str, event: str | None = None) -> bytes:
     head = f"event: {event}\n" if event else ""
     body = "".join(f"data: {line}\n" for line in data.split("\n"))
     return f"{head}{body}\n".encode()
+
+
+def comment(text: str) -> bytes:
+    """Return the bytes of a comment: one line that ends, and no empty line behind it.
+
+    Readers that dispatch on each empty line (OpenAI's Go library does) would otherwise see an event without data.
+    """
+    return f": {text}\n".encode()

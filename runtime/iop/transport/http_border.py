@@ -68,6 +68,8 @@ async def error_middleware(request: web.Request, handler: Handler) -> web.Stream
         raise
     except Exception:  # noqa: BLE001  (the border: what nobody foresaw is told as a plain 500)
         _log.exception("unhandled error while answering %s %s", request.method, request.path)
+        if request.writer.output_size > 0:
+            raise ConnectionError("the answer has begun; it can only be cut") from None
         return error_response(IopError("An internal error occurred; the log has the details."), request)
     if not response.prepared:
         response.headers.setdefault("x-request-id", request_id(request))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from iop.edge.failures import to_error
+from iop.edge.failures import late_answer, to_error
 from iop.link.messages import End
 
 
@@ -33,3 +33,25 @@ def test_the_detail_reaches_the_message() -> None:
     error = to_error(End(run=1, outcome="failed", failure="agent_failed", detail="not logged in"), "Node n")
 
     assert error.message == "The agent on Node n failed: not logged in."
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "told"),
+    [
+        (429, b'{"error": {"message": "slow down"}}', ("rate_limit_error", "upstream_broken", "slow down")),
+        (404, b'{"detail": "no"}', ("invalid_request_error", "upstream_broken", "no")),
+        (500, b"<html>", ("server_error", "upstream_broken", "Provider p answered with status 500.")),
+        (400, b'{"error": {"message": "m", "type": "t", "code": 7}}', ("t", "7", "m")),
+        (200, b'{"error": "loading"}', ("server_error", "upstream_broken", "loading")),
+        (
+            200,
+            b'{"choices": []}',
+            ("server_error", "upstream_broken", "Provider p did not answer with a stream (x/y)."),
+        ),
+    ],
+)
+def test_a_late_answer_keeps_the_engines_words(status: int, body: bytes, told: tuple[str, str, str]) -> None:
+    """Message, type and code are the engine's where it has them; else what its status means."""
+    error = late_answer(status, "x/y", body, "Provider p")
+
+    assert (error.type, error.code, error.message) == told

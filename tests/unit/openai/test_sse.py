@@ -2,7 +2,7 @@
 
 import pytest
 
-from iop.openai.sse import EventSplitter, EventTooLargeError, SSEEvent, SSEParser, format_event, parse_event
+from iop.openai.sse import EventSplitter, EventTooLargeError, SSEEvent, SSEParser, comment, format_event, parse_event
 
 STREAM = (
     b": ping\n\n"
@@ -115,3 +115,10 @@ def test_held_has_every_byte():
 def test_format_is_read_back(data, event):
     """What format_event writes is what the parser reads."""
     assert SSEParser().feed(format_event(data, event)) == [SSEEvent(event, data)]
+
+
+def test_a_comment_is_one_line_and_never_an_event():
+    """No empty line follows it: a reader that dispatches on each of those sees no event either."""
+    assert comment("keep-alive") == b": keep-alive\n"
+    parser = SSEParser()
+    assert parser.feed(comment("a") + comment("b") + b"data: x\n\n") == [SSEEvent(None, "x")]

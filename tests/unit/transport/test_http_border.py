@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 
 import pytest
-from aiohttp import web
+from aiohttp import ClientPayloadError, web
 from aiohttp.test_utils import TestClient, TestServer
 
 from iop.domain.errors import QueueFull
@@ -23,6 +23,13 @@ async def _fault(_request: web.Request) -> web.Response:
     raise ZeroDivisionError("secret words")
 
 
+async def _late_fault(request: web.Request) -> web.Response:
+    begun = web.StreamResponse()
+    await begun.prepare(request)
+    await begun.write(b"half")
+    raise ZeroDivisionError("secret words")
+
+
 @pytest.fixture
 async def client() -> AsyncIterator[TestClient[web.Request, web.Application]]:
     """A small app behind both middlewares."""
@@ -30,6 +37,7 @@ async def client() -> AsyncIterator[TestClient[web.Request, web.Application]]:
     app.router.add_get("/hello", _hello)
     app.router.add_get("/full", _full)
     app.router.add_get("/fault", _fault)
+    app.router.add_get("/late-fault", _late_fault)
     async with TestClient(TestServer(app)) as made:
         yield made
 
@@ -97,3 +105,10 @@ async def test_foreign_pages_are_refused(client: Client, headers: dict[str, str]
 async def test_an_own_origin_passes(client: Client) -> None:
     """A page of this very server may ask."""
     assert (await client.get("/hello", headers={"Origin": "http://localhost:1"})).status == 200
+
+
+async def test_a_fault_in_mid_answer_is_a_cut(client: Client) -> None:
+    """What has begun cannot become another answer: no second head is written into it."""
+    answer = await client.get("/late-fault")
+    with pytest.raises(ClientPayloadError):
+        await answer.read()
