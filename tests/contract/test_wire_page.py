@@ -19,6 +19,7 @@ RECORDS = (
     messages.ProviderRuntime,
     messages.RunningWork,
     messages.AdapterInfo,
+    messages.TargetInfo,
 )
 MESSAGES = typing.get_args(messages.Message)
 

@@ -6,9 +6,10 @@ comes, and ends its work when its task is cancelled - when `run` returns or rais
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from iop.domain.effects import Outcome
+from iop.link.messages import TargetInfo
 
 Operation = Literal["chat.completions", "responses"]
 Headers = tuple[tuple[str, str], ...]
@@ -83,3 +84,14 @@ class Adapter(Protocol):
 
     async def close(self) -> None:
         """Free connections and children."""
+
+
+@runtime_checkable
+class HasTargets(Protocol):
+    """An adapter that runs one of several programs, each of which may be ready or not."""
+
+    def targets(self) -> tuple[TargetInfo, ...]:
+        """Return what is known of each."""
+
+    async def look(self) -> None:
+        """Look again at those that are not known to be ready. Bounded by what the programs need to answer."""

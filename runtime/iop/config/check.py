@@ -29,7 +29,6 @@ def check_edge(document: Document) -> tuple[Finding, ...]:
         safety.node_listener,
         safety.node_tokens,
         safety.secrets,
-        safety.codex_kind,
     )
     return tuple(chain.from_iterable(rule(root) for rule in rules))
 

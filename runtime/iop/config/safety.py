@@ -159,12 +159,3 @@ def _walk(view: View) -> Iterator[View]:
     elif isinstance(view.data, list):
         for index, entry in enumerate(view.data):
             yield from _walk(View(view.document, (*view.path, index), entry))
-
-
-def codex_kind(root: View) -> Iterator[Finding]:
-    """CLI targets of kind codex are understood, but this release cannot run them."""
-    for node in root.items("nodes"):
-        for _, target in node.child("adapters").child("cli").pairs("targets"):
-            if target.text("kind") == "codex":
-                message = "kind codex is not supported by this release: its runs end with agent_failed"
-                yield target.child("kind").warning("not_supported_yet", message, "use kind: text")

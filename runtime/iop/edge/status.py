@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
+from msgspec import to_builtins
+
 from iop.config.models import EdgeConfig
 from iop.config.resources import NodeEntry
 from iop.domain.snapshots import PoolSnapshot, ProviderSnapshot
@@ -149,19 +151,34 @@ def _adapters(node: NodeEntry, reported: Sequence[AdapterInfo]) -> list[dict[str
     """Declared adapters first, as declared; then what the node reports beyond them (a config not yet taken over)."""
     declared: list[dict[str, Any]] = []
     if node.adapters.cli.enabled:
-        declared.append({"name": "cli", "type": "cli", "max_concurrency": 0})
+        declared.append({"name": "cli", "type": "cli", "max_concurrency": 0, "targets": _targets(node, reported)})
     declared.extend(
-        {"name": instance.name, "type": "openai_compat", "max_concurrency": node.instance_capacity(instance.name)}
+        {
+            "name": instance.name,
+            "type": "openai_compat",
+            "max_concurrency": node.instance_capacity(instance.name),
+            "targets": [],
+        }
         for instance in node.adapters.openai_compat_instances
         if instance.enabled
     )
     names = {entry["name"] for entry in declared}
-    extra = [
-        {"name": info.name, "type": info.type, "max_concurrency": info.max_concurrency}
-        for info in reported
-        if info.name not in names
+    return declared + [to_builtins(info) for info in reported if info.name not in names]
+
+
+def _targets(node: NodeEntry, reported: Sequence[AdapterInfo]) -> list[dict[str, Any]]:
+    """Declared agents, with what the node says of them; `ready` is null where nobody says anything."""
+    said = {target.name: target for info in reported if info.type == "cli" for target in info.targets}
+    unknown = "the node has not reported it" if reported else "the node is not connected"
+    return [
+        {
+            "name": name,
+            "kind": target.kind,
+            "ready": said[name].ready if name in said else None,
+            "reason": said[name].reason if name in said else unknown,
+        }
+        for name, target in node.adapters.cli.targets.items()
     ]
-    return declared + extra
 
 
 def _providers(facts: StatusFacts) -> list[dict[str, Any]]:

@@ -78,12 +78,25 @@ class RunningWork(msgspec.Struct, frozen=True, kw_only=True):
     provider_id: str | None = None
 
 
+class TargetInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """A CLI agent as the node sees it. `reason` says why it is not ready and what to do, None when it is."""
+
+    name: str
+    kind: str
+    ready: bool
+    reason: str | None = None
+
+
 class AdapterInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """An adapter of the node. `max_concurrency` 0 means unlimited (always so for `cli`)."""
+    """An adapter of the node. `max_concurrency` 0 means unlimited (always so for `cli`).
+
+    `targets` are the agents of `cli`; empty from a node of an earlier release.
+    """
 
     name: str
     type: Literal["cli", "openai_compat"]
     max_concurrency: int
+    targets: tuple[TargetInfo, ...] = ()
 
 
 class Hello(msgspec.Struct, frozen=True, kw_only=True, tag="hello"):
@@ -116,7 +129,10 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, tag="config"):
 
 
 class Ready(msgspec.Struct, frozen=True, kw_only=True, tag="ready"):
-    """Node to Edge: the config of that generation is in force (the acknowledgement of each `config`)."""
+    """Node to Edge: the config of that generation is in force (the acknowledgement of each `config`).
+
+    Sent again, with the same generation, when what it tells of the adapters has changed.
+    """
 
     generation: int
     adapters: tuple[AdapterInfo, ...] = ()

@@ -4,7 +4,7 @@ import logging
 from dataclasses import dataclass
 from typing import Protocol
 
-from iop.adapters.contract import Adapter
+from iop.adapters.contract import Adapter, HasTargets
 from iop.link.messages import AdapterInfo, CliTarget, EngineInstance, NodeRuntimeConfig
 from iop.transport.tasks import TaskSet
 
@@ -69,12 +69,23 @@ class Rack:
         self._close_if_over(mounted)
 
     def infos(self) -> tuple[AdapterInfo, ...]:
-        """What `ready` tells: 0 = unlimited for the CLI, an instance's capacity for an engine."""
+        """What `ready` tells: 0 = unlimited for the CLI, an instance's capacity for an engine; the CLI's targets."""
         adapters = [mounted.adapter for mounted in self._mounted.values()]
         return tuple(
-            AdapterInfo(name=adapter.name, type=adapter.type, max_concurrency=adapter.max_concurrency)
+            AdapterInfo(
+                name=adapter.name,
+                type=adapter.type,
+                max_concurrency=adapter.max_concurrency,
+                targets=adapter.targets() if isinstance(adapter, HasTargets) else (),
+            )
             for adapter in adapters
         )
+
+    async def look(self) -> None:
+        """Have the adapters look at those of their targets that are not known to be ready."""
+        for mounted in tuple(self._mounted.values()):
+            if isinstance(mounted.adapter, HasTargets):
+                await mounted.adapter.look()
 
     async def close(self) -> None:
         """Close every mounted adapter; nothing runs on them any more."""

@@ -9,12 +9,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol
 
+import msgspec
+
 from iop.link.messages import PROTOCOL, Cancel, Config, Hello, NodeRuntimeConfig, ProviderHealth, Ready, Run
 from iop.node.gate import Gate
 from iop.node.probes import Probes
 from iop.node.rack import AdapterFactory, Rack
 from iop.node.runner import Runner
 from iop.node.status import StatusServer, StopToken
+from iop.node.target_watch import TargetWatch
 from iop.node.work import Connection
 from iop.transport.tasks import TaskSet
 
@@ -75,6 +78,7 @@ class NodeService:
         self._rack = Rack(parts.factory, self._tasks)
         self._runner = Runner(self._rack, self._gate, self._tasks)
         self._probes = Probes(self._rack, self._tasks, self._tell)
+        self._targets = TargetWatch(self._rack, self._tasks, self._send_ready)
         self._status = StatusServer(self._picture, parts.request_stop)
         self._dialer = parts.dialer(self.hello, self)
         self._token: str | None = None
@@ -99,6 +103,7 @@ class NodeService:
         self._draining = True
         self._runner.begin_drain()
         self._probes.stop()
+        self._targets.stop()
         for provider in self._runtime.providers:  # so that the Edge hands out no more
             self._tell(ProviderHealth(provider_id=provider.id, up=False, reason=STOP_DETAIL))
         if not await self._idle_within(self._runtime.drain_timeout):
@@ -109,6 +114,7 @@ class NodeService:
     async def stop(self) -> None:
         """Free everything now: work is cut, link and status port are closed."""
         self._probes.stop()
+        self._targets.stop()
         self._runner.begin_drain()
         self._runner.cut_all(STOP_DETAIL)
         await self._idle_within(HURRY_AFTER)
@@ -144,16 +150,11 @@ class NodeService:
         if first:
             self._link, self._since = conn, time.monotonic()
             _log.info("connected to the Edge at %s, epoch %d", self._parts.edge_address, config.epoch)
-        conn.send(
-            Ready(
-                generation=config.generation,
-                adapters=self._rack.infos(),
-                providers=tuple(provider.id for provider in config.runtime.providers),
-            )
-        )
+        self._send_ready()
         self._runner.attach(conn)
         if not self._draining:
             self._probes.start(config.runtime, hello=first)
+            self._targets.start()
 
     def on_run(self, conn: Connection, run: Run) -> None:
         """A run begins."""
@@ -178,7 +179,15 @@ class NodeService:
             _log.warning("link to the Edge lost: %s; %d runs here", reason, self._runner.running)
             self._link, self._since = None, time.monotonic()
             self._probes.stop()
+            self._targets.stop()
             self._runner.detach()
+
+    def _send_ready(self) -> None:
+        """Acknowledge the config in force, with what is known of its adapters now."""
+        if self._link is not None and self._config is not None:
+            providers = tuple(provider.id for provider in self._runtime.providers)
+            generation = self._config.generation
+            self._link.send(Ready(generation=generation, adapters=self._targets.tell(), providers=providers))
 
     def _read_token(self) -> str | None:
         try:
@@ -221,10 +230,7 @@ class NodeService:
                 "generation": config.generation if config else None,
                 "last_loss": self._last_loss,
             },
-            "adapters": [
-                {"name": info.name, "type": info.type, "max_concurrency": info.max_concurrency}
-                for info in self._rack.infos()
-            ],
+            "adapters": [msgspec.to_builtins(info) for info in self._rack.infos()],
             "unusable_adapters": dict(self._rack.failures),
             "providers": [self._provider_picture(provider.id) for provider in self._runtime.providers],
             "direct": {"in_flight": self._runner.direct_running},

@@ -13,6 +13,7 @@ import msgspec
 
 from iop import __version__
 from iop.adapters.cli.adapter import CliAdapter
+from iop.adapters.cli.trees import end_orphans
 from iop.adapters.contract import Adapter
 from iop.adapters.openai_compat.adapter import OpenAICompat
 from iop.config.models import NodeConfig
@@ -69,7 +70,8 @@ class HostAdapters:
 def build_node(config: NodeConfig, *, folder: Path, release_id: str) -> NodeService:
     """Build the node process of `config`, whose file stands in `folder`. Needs a running loop.
 
-    Starting it raises OSError when a named `state_dir` cannot be written.
+    Agents that a killed node process has left running on this host are ended first. Starting it raises OSError when a
+    named `state_dir` cannot be written.
     """
     node_id = config.node.id
     address = config.edge.addr
@@ -77,6 +79,7 @@ def build_node(config: NodeConfig, *, folder: Path, release_id: str) -> NodeServ
     ca_file = config.edge.ca_file
     tls = partial(client_context, ca_file) if ca_file is not None else None  # read at each dial
     cli_commands = {name: tuple(command) for name, command in config.cli_commands.items()}
+    end_orphans()
 
     def dialer(hello: Callable[[], Hello], service: NodeService) -> Dialer:
         return Dialer(address=(address.host, address.port), hello=hello, handler=service, tls=tls)

@@ -66,10 +66,9 @@ def test_with_tls_and_tokens_each_listener_may_leave_loopback(
     assert len(found(changed(*swaps, node, (FIRST, FIRST + auth)))) == 1
 
 
-def test_kind_codex_is_a_warning() -> None:
-    """A codex target is accepted, and said to end with agent_failed."""
-    (finding,) = found(changed(("kind: text", "kind: codex")))
-    assert (finding.severity, finding.code) == ("warning", "not_supported_yet")
+def test_kind_codex_is_no_finding() -> None:
+    """A codex target is a target like any other."""
+    assert found(changed(("kind: text", "kind: codex"))) == ()
 
 
 def test_a_node_has_one_token() -> None:

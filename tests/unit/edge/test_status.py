@@ -1,6 +1,7 @@
 """The status JSON, to the letter."""
 
 import msgspec
+import pytest
 
 from iop.config.load import read_edge
 from iop.domain.snapshots import (
@@ -15,7 +16,7 @@ from iop.domain.snapshots import (
 )
 from iop.edge.registry import TurnedAwayEntry
 from iop.edge.status import ConfigFacts, EdgeFacts, LinkFacts, Retired, StatusFacts, build_status
-from iop.link.messages import AdapterInfo
+from iop.link.messages import AdapterInfo, TargetInfo
 
 TEXT = """
 edge: {id: edge-test}
@@ -130,11 +131,37 @@ def test_adapters_come_from_the_config_with_their_limits():
     """CLI is 0 = unlimited; an engine has its own capacity, or its providers' sum; disabled ones are not there."""
     got = status(pool(connected=False))["nodes"][0]
     assert (got["state"], got["connected"]) == ("offline", False)
+    echo = {"name": "echo", "kind": "text"}
     assert got["adapters"] == [
-        {"name": "cli", "type": "cli", "max_concurrency": 0},
-        {"name": "e1", "type": "openai_compat", "max_concurrency": 5},
-        {"name": "e2", "type": "openai_compat", "max_concurrency": 2},
+        {
+            "name": "cli",
+            "type": "cli",
+            "max_concurrency": 0,
+            "targets": [echo | {"ready": None, "reason": "the node is not connected"}],
+        },
+        {"name": "e1", "type": "openai_compat", "max_concurrency": 5, "targets": []},
+        {"name": "e2", "type": "openai_compat", "max_concurrency": 2, "targets": []},
     ]
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        ((), {"ready": None, "reason": "the node has not reported it"}),
+        (
+            (TargetInfo(name="other", kind="text", ready=True),),
+            {"ready": None, "reason": "the node has not reported it"},
+        ),
+        ((TargetInfo(name="echo", kind="text", ready=False, reason="why"),), {"ready": False, "reason": "why"}),
+        ((TargetInfo(name="echo", kind="text", ready=True),), {"ready": True, "reason": None}),
+    ],
+)
+def test_agents_are_declared_and_judged_by_their_node(told, expected):
+    """Each declared target is listed once, with what its node says; a node of an earlier release says nothing."""
+    reported = (AdapterInfo(name="cli", type="cli", max_concurrency=0, targets=told),)
+    links = {"n1": LinkFacts(adapters=reported)}
+    cli = status(links=links)["nodes"][0]["adapters"][0]
+    assert cli["targets"] == [{"name": "echo", "kind": "text"} | expected]
 
 
 def test_what_a_node_reports_beyond_the_config_is_told_once():

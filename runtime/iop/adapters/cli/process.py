@@ -20,7 +20,9 @@ GRACE = 2.0
 KILLED_WITHIN = 5.0
 #: seconds that output may come after the program's own end, from something it started that holds its stdout
 LINGER = 0.5
-_POLL = 0.02
+#: seconds between looks at a tree that is ending: the first and the longest
+_POLL = 0.01
+_POLL_AT_MOST = 0.1
 
 _log = logging.getLogger(__name__)
 
@@ -37,42 +39,56 @@ class CommandLine:
 class AgentProcess:
     """A running program, as a context: leaving it ends the whole tree and waits until it is gone.
 
-    Entering raises OSError or ValueError when the program cannot be started. A second cancellation while leaving
-    skips the grace time.
+    `prompt` is its whole stdin, followed by EOF; None = stdin stays open for `write`. Entering raises OSError or
+    ValueError when the program cannot be started. A second cancellation while leaving skips the grace time.
     """
 
-    def __init__(self, command: CommandLine, prompt: bytes, tree: Tree, *, grace: float = GRACE) -> None:
+    def __init__(self, command: CommandLine, tree: Tree, *, prompt: bytes | None = None, grace: float = GRACE) -> None:
         self._command = command
         self._prompt = prompt
         self._tree = tree
         self._grace = grace
 
     async def __aenter__(self) -> Self:
-        options = self._tree.start_options()
+        env = {**self._command.env, **self._tree.marks()}
         self._transport, self._pipes = await asyncio.get_running_loop().subprocess_exec(
-            _Pipes, *self._command.argv, cwd=self._command.cwd, env=dict(self._command.env), **options
+            _Pipes, *self._command.argv, cwd=self._command.cwd, env=env, **self._tree.start_options()
         )
         self.pid = self._transport.get_pid()
-        stdin = cast("asyncio.WriteTransport", self._transport.get_pipe_transport(0))
-        # written by the loop while stdout is read, so that neither side can block the other for ever
-        stdin.write(self._prompt)
-        stdin.close()
+        self._tree.started(self.pid)
+        if self._prompt is not None:
+            self.write(self._prompt)
+            self.close_input()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            self._tree.end(self.pid, force=False)
-            await self._gone(self._grace)
+            if not self._is_gone():
+                self._tree.end(force=False)
+                await self._gone(self._grace)
         finally:
-            self._tree.end(self.pid, force=True)
             self._pipes.drop_input()
             try:
-                if not await self._gone(KILLED_WITHIN):
+                if not await self._gone(KILLED_WITHIN, force=True):
                     _log.error("processes of agent %d outlive SIGKILL", self.pid)
             finally:
                 self._transport.close()
+                self._tree.close()
+
+    def write(self, data: bytes) -> None:
+        """Send to the program's stdin: written by the loop while stdout is read, so that neither side blocks the other.
+
+        What a program that has ended or closed its stdin does not read is lost without an error.
+        """
+        if self._pipes.stdin_open:
+            self._stdin().write(data)
+
+    def close_input(self) -> None:
+        """End the program's stdin, after what was written."""
+        if self._pipes.stdin_open:
+            self._stdin().close()
 
     async def read(self) -> bytes:
         """Return what the program wrote to stdout, waiting for at least one byte; empty at the end."""
@@ -87,21 +103,38 @@ class AgentProcess:
         await self._pipes.errors_ended.wait()
         return cast("int", self._transport.get_returncode())
 
+    def error_lines(self) -> list[str]:
+        """Return the last lines on stderr, without blank ones."""
+        lines = bytes(self._pipes.stderr).decode("utf-8", "replace").splitlines()
+        return [line.strip() for line in lines if line.strip()]
+
     def last_error_line(self) -> str:
         """Return the last line on stderr that is not blank, or an empty string."""
-        lines = bytes(self._pipes.stderr).decode("utf-8", "replace").splitlines()
-        return next((line.strip() for line in reversed(lines) if line.strip()), "")
+        lines = self.error_lines()
+        return lines[-1] if lines else ""
 
-    async def _gone(self, within: float) -> bool:
-        """Wait until the program is reaped and its group is empty; False when it is not so in time."""
+    def _stdin(self) -> asyncio.WriteTransport:
+        return cast("asyncio.WriteTransport", self._transport.get_pipe_transport(0))
+
+    async def _gone(self, within: float, *, force: bool = False) -> bool:
+        """Wait until the program is reaped and its tree is empty; False when it is not so in time.
+
+        `force` kills again at each look: a member that was being started at the first kill is caught by a later one.
+        """
         clock = asyncio.get_running_loop()
         until = clock.time() + within
-        # nothing tells of the end of a process that is not our child, hence the poll
-        while not self._pipes.exited.is_set() or self._tree.alive(self.pid):
+        pause = _POLL
+        while not self._is_gone():  # nothing tells of the end of a process that is not our child, hence the poll
             if clock.time() >= until:
                 return False
-            await asyncio.sleep(_POLL)
+            if force:
+                self._tree.end(force=True)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _POLL_AT_MOST)
         return True
+
+    def _is_gone(self) -> bool:
+        return self._pipes.exited.is_set() and not self._tree.alive()
 
 
 class _Pipes(asyncio.SubprocessProtocol):
@@ -114,7 +147,7 @@ class _Pipes(asyncio.SubprocessProtocol):
         self._chunks: deque[bytes] = deque()
         self._held = 0
         self._ended = False
-        self._stdin_open = True
+        self.stdin_open = True
         self._news = asyncio.Event()
         self._stdout: asyncio.ReadTransport | None = None
         self._paused = False
@@ -141,7 +174,7 @@ class _Pipes(asyncio.SubprocessProtocol):
         elif fd == 2:
             self.errors_ended.set()
         else:
-            self._stdin_open = False
+            self.stdin_open = False
 
     def process_exited(self) -> None:
         self.exited.set()
@@ -161,7 +194,7 @@ class _Pipes(asyncio.SubprocessProtocol):
 
     def drop_input(self) -> None:
         """Forget what the program has not read of its prompt: it will not, and a survivor might never."""
-        if self._stdin_open:
+        if self.stdin_open:
             cast("asyncio.WriteTransport", self._transport.get_pipe_transport(0)).abort()
 
     async def read(self) -> bytes:

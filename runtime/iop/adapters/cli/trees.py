@@ -2,92 +2,162 @@
 
 import contextlib
 import errno
+import logging
 import os
 import signal
 import subprocess
-from pathlib import Path
+import uuid
 from typing import Any, Protocol
+
+from iop.adapters.cli.proc_table import MARK, ProcTable
+from iop.adapters.cli.windows_job import Job, open_job
 
 #: Windows' CREATE_NEW_PROCESS_GROUP | CREATE_NO_WINDOW; the names exist on Windows only
 _WINDOWS_FLAGS = 0x00000200 | 0x08000000
 _TASKKILL_WITHIN = 5.0
 
+_log = logging.getLogger(__name__)
+
 
 class Tree(Protocol):
-    """How the platform groups a program with its descendants; `pid` is the program's own."""
+    """One run's program with its descendants, as the platform groups them. Used once, for one program."""
+
+    def marks(self) -> dict[str, str]:
+        """Return the variables that the program must be started with."""
 
     def start_options(self) -> dict[str, Any]:
-        """Return the options that start a program as the root of a new group."""
+        """Return the options that start the program as the root of a new group."""
 
-    def end(self, pid: int, *, force: bool) -> None:
-        """Tell the whole group to end, or kill it; nothing happens when it is gone."""
+    def started(self, pid: int) -> None:
+        """The program runs, as this process."""
 
-    def alive(self, pid: int) -> bool:
+    def end(self, *, force: bool) -> None:
+        """Tell all members to end, or kill them; nothing happens when they are gone."""
+
+    def alive(self) -> bool:
         """Return whether any member still runs; a dead one that nobody has reaped does not."""
+
+    def close(self) -> None:
+        """Free what the system holds for the tree."""
 
 
 def tree_for(platform: str) -> Tree:
-    """Return the tree for a `sys.platform`."""
+    """Return the tree of one run for a `sys.platform`."""
     return WindowsTree() if platform == "win32" else PosixTree()
 
 
 class PosixTree:
-    """A session of its own: signals reach each member, also after the leader's end."""
+    """A session of its own: signals reach each member of its group, also after the leader's end.
 
-    def __init__(self, proc: Path = Path("/proc")) -> None:
-        self._proc = proc
+    Where there is a /proc (Linux), a mark in the environment finds the ones that left the group as well (setsid).
+    Elsewhere (macOS) the group is all that can be seen.
+    """
+
+    def __init__(self, table: ProcTable | None = None) -> None:
+        self._table = table or ProcTable()
+        self._mark = f"{self._table.owner()}/{uuid.uuid4().hex}"
+        self._group = 0
+
+    def marks(self) -> dict[str, str]:
+        """Return the mark."""
+        return {MARK: self._mark}
 
     def start_options(self) -> dict[str, Any]:
         """Return the option that makes the program lead a new session and process group."""
         return {"start_new_session": True}
 
-    def end(self, pid: int, *, force: bool) -> None:
-        """Send SIGTERM, or SIGKILL, to the group."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):  # macOS: EPERM when only zombies are left
-            os.killpg(pid, signal.SIGKILL if force else signal.SIGTERM)
+    def started(self, pid: int) -> None:
+        """Remember the group; its number is the leader's pid."""
+        self._group = pid
 
-    def alive(self, pid: int) -> bool:
+    def end(self, *, force: bool) -> None:
+        """Send SIGTERM, or SIGKILL, to the group and to whoever left it."""
+        if not self._group:  # never started; 0 would mean our own group
+            return
+        number = signal.SIGKILL if force else signal.SIGTERM
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # macOS: EPERM when only zombies are left
+            os.killpg(self._group, number)
+        for pid in self._members():
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, number)
+
+    def alive(self) -> bool:
         """Return whether a member other than a zombie exists."""
+        if self._table.exists:
+            return bool(self._members())
         try:
-            os.killpg(pid, 0)
+            os.killpg(self._group, 0)
         except OSError as error:
             return error.errno not in {errno.ESRCH, errno.EPERM}
-        # where process 1 does not reap orphans, dead members stay for ever: only /proc tells them from living ones
-        return not (self._proc / "self").exists() or any(
-            group == pid and state not in "ZX" for state, group in self._members()
-        )
+        return True
 
-    def _members(self) -> list[tuple[str, int]]:
-        found = []
-        for entry in self._proc.iterdir():
-            if entry.name.isdigit():
-                try:
-                    stat = (entry / "stat").read_bytes()
-                except OSError:  # gone meanwhile
-                    continue
-                # the program's name, in parentheses, may hold anything; then state, parent and group follow
-                state, _, group = stat[stat.rindex(b")") + 2 :].split()[:3]
-                found.append((state.decode(), int(group)))
-        return found
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _members(self) -> set[int]:
+        return self._table.tree(self._mark, self._group) if self._group else set()
 
 
 class WindowsTree:
-    """Windows has no group signal: `taskkill /T` walks the tree. A program cannot be asked to end, only killed."""
+    """A job object: what the program starts is in it, cannot leave it, and ends with it, also when this node is killed.
+
+    Windows cannot ask a program without a window to end, only end it. Where no job can be had, `taskkill /T` walks
+    the tree. Not run on a real Windows yet.
+    """
+
+    def __init__(self, job: Job | None = None) -> None:
+        self._job = job or open_job()
+        self._pid = 0
+
+    def marks(self) -> dict[str, str]:
+        """Return nothing: the job finds its members."""
+        return {}
 
     def start_options(self) -> dict[str, Any]:
         """Return the flags that start the program in a group of its own, without a window."""
         return {"creationflags": _WINDOWS_FLAGS}
 
-    def end(self, pid: int, *, force: bool) -> None:  # noqa: ARG002 - there is only one way here
-        """Kill the program and its descendants while the tree can still be walked."""
+    def started(self, pid: int) -> None:
+        """Put the program into the job; what it starts from then on follows."""
+        self._pid = pid
+        if self._job is not None and not self._job.take(pid):
+            self._job.close()
+            self._job = None
+
+    def end(self, *, force: bool) -> None:  # noqa: ARG002 - there is only one way here
+        """End all members at once."""
+        if self._job is not None:
+            self._job.terminate()
+            return
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):
             subprocess.run(  # noqa: S603 - fixed words and a number
-                ("taskkill", "/T", "/F", "/PID", str(pid)),  # noqa: S607 - found by Windows in its own folder
+                ("taskkill", "/T", "/F", "/PID", str(self._pid)),  # noqa: S607 - found by Windows in its own folder
                 capture_output=True,
                 timeout=_TASKKILL_WITHIN,
                 check=False,
             )
 
-    def alive(self, pid: int) -> bool:  # noqa: ARG002 - the contract's signature
-        """Return False: what `taskkill` walked is gone with it, and the program's own end is seen by its parent."""
-        return False
+    def alive(self) -> bool:
+        """Return whether the job has members; without one False: what `taskkill` walked is gone with it."""
+        return self._job is not None and self._job.members() > 0
+
+    def close(self) -> None:
+        """Close the job, which ends whatever is still in it."""
+        if self._job is not None:
+            self._job.close()
+            self._job = None
+
+
+def end_orphans(table: ProcTable | None = None) -> int:
+    """Kill agents of node processes that are gone (killed, crashed) and return how many there were.
+
+    Linux only: on macOS nothing marks them, on Windows the job has ended them already.
+    """
+    count = 0
+    for pid, _ in (table or ProcTable()).orphans():
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
+            count += 1
+    if count:
+        _log.warning("ended %d processes that agents of a killed node had left running", count)
+    return count

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import sys
 import uuid
 
@@ -13,6 +14,8 @@ from iop.domain.effects import Outcome
 from iop.link.messages import CliTarget
 from iop.openai.watch import StreamWatch
 from tests.fakes.agents import STUBBORN_TREE, living, python
+from tests.fakes.codex import COMPLETED as COMPLETED_TURN
+from tests.fakes.codex import OPENING, FakeCodex, delta
 from tests.fakes.sink import KeptAnswer
 from tests.fakes.until import until
 
@@ -168,11 +171,62 @@ async def test_unknown_target(fields, detail):
     assert end == RunEnd(Outcome.FAILED, "agent_failed", detail)
 
 
-async def test_kind_codex_says_so():
-    """A kind that this release lacks is an error with that reason, never an empty success."""
-    end, sink = await run(make(kind="codex"), ask())
-    assert end == RunEnd(Outcome.FAILED, "agent_failed", "kind codex is not available in this release")
-    assert sink.status is None
+@pytest.mark.parametrize("ways", [{"app_server": "app_server_ok"}, {"exec": "exec_ok"}])
+@pytest.mark.parametrize("operation", BODIES)
+@pytest.mark.parametrize("stream", [False, True])
+async def test_codex(tmp_path, ways, operation, stream):
+    """Codex answers by the way that its version has, in the API's shape, with the tokens."""
+    codex = FakeCodex(tmp_path, **ways)
+    adapter = CliAdapter([codex.target()], clock=lambda: 1000.9, serial=lambda: "abc")
+    body = {**BODIES[operation], "stream_options": {"include_usage": True}}
+    end, sink = await run(adapter, ask(operation, stream=stream, body=body))
+    assert (end, sink.status) == (COMPLETED, 200)
+    text = b"".join(re.findall(rb'"(?:content|delta)":"([^"]*)"', sink.data)) if stream else sink.data
+    assert b"Hi from the fake model." in text
+    assert b'"total_tokens":14' in sink.data.replace(b" ", b"")
+    if stream:
+        watch = StreamWatch(operation)
+        watch.feed(sink.data)
+        assert watch.finished_well(close_delimited=True)
+
+
+async def test_messages_of_codex_are_set_apart(tmp_path):
+    """Two messages of one turn have an empty line between them; what is said again is told once where it can be."""
+    broken = '{"method":"error","params":{"willRetry":true,"error":{"message":"x"}}}'
+    lines = [*OPENING, delta("One."), delta("Tw", "m2"), broken, delta("Two.", "m3"), COMPLETED_TURN]
+    adapter = CliAdapter([FakeCodex(tmp_path, app_server=lines).target()])
+    _, sink = await run(adapter, ask())
+    assert json.loads(sink.data)["choices"][0]["message"]["content"] == "One.\n\nTwo."
+    _, sink = await run(adapter, ask(stream=True))
+    pieces = re.findall(rb'"content":"([^"]*)"', sink.data)
+    assert b"".join(pieces) == b"One.\\n\\nTw\\n\\nTwo."
+
+
+async def test_a_target_that_is_not_ready_is_refused_at_once(tmp_path, monkeypatch):
+    """Not logged in: the request fails with that reason; after a login it works without a restart."""
+    monkeypatch.setattr("iop.adapters.cli.readiness.AGAIN_AFTER", 0.0)
+    codex = FakeCodex(tmp_path, app_server="app_server_ok", needs_login=True)
+    adapter = CliAdapter([codex.target()])
+    assert [(t.name, t.kind, t.ready, t.reason) for t in adapter.targets()] == [
+        ("t", "codex", False, "not checked yet")
+    ]
+    end, sink = await run(adapter, ask())
+    assert (end.failure, sink.status) == ("agent_failed", None)
+    assert end.detail.startswith("the agent t is not ready: Codex is not logged in (Not logged in); run `codex login`")
+    assert codex.got("thread/start") == []
+    codex.login_file.touch()
+    end, _ = await run(adapter, ask())
+    assert end == COMPLETED
+    assert [(t.ready, t.reason) for t in adapter.targets()] == [(True, None)]
+
+
+async def test_a_look_before_any_request():
+    """What can be seen of a text agent is that its program is there."""
+    missing = CliTarget(name="gone", kind="text", command=("/no/such/agent",))
+    adapter = CliAdapter([CliTarget(name="t", kind="text", command=python("pass")), missing])
+    await adapter.look()
+    assert [(t.name, t.ready) for t in adapter.targets()] == [("t", True), ("gone", False)]
+    assert adapter.targets()[1].reason.startswith("/no/such/agent does not exist; install it")
 
 
 async def test_the_stand_in_agent():

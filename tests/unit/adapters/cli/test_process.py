@@ -20,7 +20,7 @@ MEBIBYTE = 1024 * 1024
 def start(program, prompt=b"", *, grace=2.0, cwd=None, **env):
     """Return the context of one run."""
     command = CommandLine(argv=python(program), env={**os.environ, **env}, cwd=cwd)
-    return AgentProcess(command, prompt, tree_for("linux"), grace=grace)
+    return AgentProcess(command, tree_for("linux"), prompt=prompt, grace=grace)
 
 
 async def read_all(process):
@@ -163,7 +163,7 @@ async def test_cancelled_twice():
 async def test_what_cannot_be_started(command):
     """A wrong command or folder is an error of the start."""
     with pytest.raises((OSError, ValueError)):
-        async with AgentProcess(command, b"", tree_for("linux")):
+        async with AgentProcess(command, tree_for("linux"), prompt=b""):
             pass
 
 

@@ -4,8 +4,10 @@ import json
 
 import pytest
 
-from iop.adapters.cli.shapes import event_stream, whole
+from iop.adapters.cli.agent import NewMessage, SaidAgain
+from iop.adapters.cli.shapes import Spoken, event_stream, whole
 from iop.adapters.contract import RunRequest
+from iop.openai.answers import Usage
 
 
 def ask(operation, body=b"{}"):
@@ -19,7 +21,9 @@ def ask(operation, body=b"{}"):
 )
 def test_whole(operation, object_name, made_id):
     """A whole answer is that API's object under the public model name."""
-    answer = json.loads(whole(ask(operation), "1", 5, "hé"))
+    spoken = Spoken()
+    spoken.add("hé")
+    answer = json.loads(whole(ask(operation), "1", 5, spoken))
     assert (answer["object"], answer["id"], answer["model"]) == (object_name, made_id, "codex")
     assert "hé" in json.dumps(answer, ensure_ascii=False)
 
@@ -37,3 +41,20 @@ def test_usage_option_is_read():
     """A chat client that asks for usage gets the member in each chunk, null as the tokens are not known."""
     stream = event_stream(ask("chat.completions", b'{"stream_options": {"include_usage": true}}'), "1", 5)
     assert b'"usage":null' in stream.start()
+
+
+def test_what_was_said():
+    """Messages are set apart; what is said again is taken back from the whole text, and cannot be from a stream."""
+    spoken = Spoken()
+    told = [spoken.add(said) for said in (NewMessage(), "a", "b", NewMessage(), "c", SaidAgain(), NewMessage(), "cd")]
+    assert told == ["", "a", "b", "", "\n\nc", "", "", "\n\ncd"]
+    assert spoken.add(Usage(1, 2)) == ""
+    assert (spoken.text(), spoken.usage) == ("ab\n\ncd", Usage(1, 2))
+
+
+def test_usage_is_told_in_the_last_events():
+    """A response's tokens are in its terminal event, a chat's in the extra chunk."""
+    stream = event_stream(ask("responses"), "1", 5)
+    assert b'"total_tokens":3' in stream.finish(usage=Usage(1, 2))
+    stream = event_stream(ask("chat.completions", b'{"stream_options": {"include_usage": true}}'), "1", 5)
+    assert b'"total_tokens":3' in stream.finish(usage=Usage(1, 2))

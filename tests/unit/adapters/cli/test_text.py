@@ -6,13 +6,11 @@ from contextlib import aclosing
 
 import pytest
 
-from iop.adapters.cli import text
-from iop.adapters.cli.text import AgentFailedError, Limits, answer
+from iop.adapters.cli.agent import AgentFailedError, Limits
+from iop.adapters.cli.text import answer
 from iop.adapters.cli.trees import tree_for
 from iop.link.messages import CliTarget
 from tests.fakes.agents import living, python
-
-TREE = tree_for("linux")
 
 
 def target(program, **fields):
@@ -22,7 +20,7 @@ def target(program, **fields):
 
 async def collect(wanted, prompt="", limits=Limits()):  # noqa: B008 - frozen
     """Return the pieces of one answer."""
-    async with asyncio.timeout(60), aclosing(answer(wanted, prompt, limits, TREE)) as pieces:
+    async with asyncio.timeout(60), aclosing(answer(wanted, prompt, limits, tree_for("linux"))) as pieces:
         return [piece async for piece in pieces]
 
 
@@ -79,7 +77,9 @@ async def test_output_before_a_bad_end_is_passed_on():
     seen = []
 
     async def read():
-        async with aclosing(answer(target("print('half', flush=True); exit(1)"), "", Limits(), TREE)) as pieces:
+        async with aclosing(
+            answer(target("print('half', flush=True); exit(1)"), "", Limits(), tree_for("linux"))
+        ) as pieces:
             async for piece in pieces:
                 seen.append(piece)
 
@@ -112,11 +112,17 @@ async def test_limits_end_the_agent(program, limits, reason):
     assert list(living(marker)) == []
 
 
-async def test_endless_answers_are_cut(monkeypatch):
+async def test_endless_answers_are_cut():
     """Field case B56: above the cap the agent is ended with a clear reason."""
-    monkeypatch.setattr(text, "MAX_ANSWER", 1_000_000)
+    endless = target("while True: print('x' * 1000)")
+
+    async def read():
+        async with aclosing(answer(endless, "", Limits(), tree_for("linux"), at_most=1_000_000)) as pieces:
+            async for _ in pieces:
+                pass
+
     with pytest.raises(AgentFailedError, match="longer than 1000000"):
-        await collect(target("while True: print('x' * 1000)"))
+        await read()
 
 
 async def test_one_very_long_line():
@@ -128,7 +134,7 @@ async def test_leaving_early_ends_the_agent():
     """A reader that stops in the middle ends the agent."""
     marker = f"IOP_TEST_{uuid.uuid4().hex}"
     endless = target("import time\nwhile True: print('a', flush=True); time.sleep(0.01)", env={marker: "1"})
-    async with asyncio.timeout(60), aclosing(answer(endless, "", Limits(), TREE)) as pieces:
+    async with asyncio.timeout(60), aclosing(answer(endless, "", Limits(), tree_for("linux"))) as pieces:
         async for _ in pieces:
             break
     assert list(living(marker)) == []

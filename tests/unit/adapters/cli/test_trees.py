@@ -4,8 +4,11 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
-from iop.adapters.cli.trees import PosixTree, WindowsTree, tree_for
+from iop.adapters.cli.proc_table import ProcTable
+from iop.adapters.cli.trees import PosixTree, WindowsTree, end_orphans, tree_for
+from tests.fakes.agents import python
 
 
 def test_the_platform_chooses():
@@ -15,39 +18,161 @@ def test_the_platform_chooses():
     assert isinstance(tree_for("darwin"), PosixTree)
 
 
+def start(tree, program="import time; time.sleep(600)"):
+    """Start a Python program as the root of the tree."""
+    environ = {**os.environ, **tree.marks()}
+    process = subprocess.Popen(python(program), env=environ, stdout=subprocess.PIPE, **tree.start_options())
+    tree.started(process.pid)
+    return process
+
+
 def test_posix_group():
-    """A group lives until its last member is dead, reaped or not; ending it twice is harmless."""
+    """A tree lives until its last member is dead, reaped or not; ending it twice is harmless."""
     tree = tree_for("linux")
-    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], **tree.start_options()) as process:
+    with start(tree) as process:
         assert os.getpgid(process.pid) == process.pid
-        assert tree.alive(process.pid)
-        tree.end(process.pid, force=True)
+        assert tree.alive()
+        tree.end(force=True)
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # dead, and still a zombie
-        assert not tree.alive(process.pid)
+        assert not tree.alive()
         assert process.wait() == -signal.SIGKILL
-    assert not tree.alive(process.pid)
-    tree.end(process.pid, force=True)
+    assert not tree.alive()
+    tree.end(force=True)
+    tree.close()
 
 
 def test_posix_without_proc(tmp_path):
-    """Where there is no /proc (macOS), the signal's own answer counts."""
-    tree = PosixTree(proc=tmp_path)
-    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], **tree.start_options()) as process:
-        assert tree.alive(process.pid)
-        tree.end(process.pid, force=False)
+    """Where there is no /proc (macOS), the group is what there is."""
+    tree = PosixTree(ProcTable(tmp_path))
+    with start(tree) as process:
+        assert tree.alive()
+        tree.end(force=False)
         assert process.wait() == -signal.SIGTERM
-    assert not tree.alive(process.pid)
+    assert not tree.alive()
 
 
-def test_windows_walks_the_tree(monkeypatch):
-    """On Windows taskkill ends the program with its descendants; a missing taskkill is no error here."""
+def test_a_tree_that_was_never_started():
+    """Nothing is signalled: least of all our own group."""
+    tree = tree_for("linux")
+    tree.end(force=True)
+    assert not tree.alive()
+
+
+#: a program whose child leaves for a session of its own, ignores SIGTERM and outlives its parent
+LEAVES = f"""import subprocess, sys
+child = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(600)"
+subprocess.Popen({list(python(""))[:-1]!r} + [child], start_new_session=True)
+"""
+
+
+def test_who_leaves_the_group_is_found():
+    """Field case B55: a grandchild with a session of its own is a member by its mark, also when it is an orphan."""
+    tree = tree_for("linux")
+    with start(tree, LEAVES) as process:
+        assert process.stdout.readline() == b"up\n"
+        assert process.wait() == 0
+        assert tree.alive()
+        tree.end(force=False)
+        assert tree.alive()
+        tree.end(force=True)
+        wait_gone(tree)
+
+
+def test_a_child_without_the_mark_is_found_by_its_parent():
+    """A program may clear its children's environment: who descends from a member is one."""
+    program = (
+        LEAVES.replace("start_new_session=True", "start_new_session=True, env={}") + "import time; time.sleep(600)"
+    )
+    tree = tree_for("linux")
+    with start(tree, program) as process:
+        assert process.stdout.readline() == b"up\n"
+        tree.end(force=True)
+        process.wait()
+        wait_gone(tree)
+
+
+def wait_gone(tree):
+    """Wait until a killed tree is gone."""
+    until = time.monotonic() + 20
+    while tree.alive():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+def test_orphans_of_a_killed_node_are_ended():
+    """Field case B55: agents of a node that was killed end at the next node's start; others' agents do not."""
+    node = (
+        f"import os, subprocess, sys; sys.path[:0] = {sys.path!r}\n"
+        "from iop.adapters.cli.trees import tree_for\n"
+        "tree = tree_for('linux')\n"
+        f"agent = subprocess.Popen({list(python('import time; time.sleep(600)'))!r}, stdout=subprocess.DEVNULL,"
+        " env={**os.environ, **tree.marks()}, **tree.start_options())\n"
+        "print(agent.pid, flush=True)\nos.kill(os.getpid(), 9)"
+    )
+    mine = tree_for("linux")
+    with start(mine) as alive:
+        said = subprocess.run([sys.executable, "-c", node], stdout=subprocess.PIPE, check=False)
+        orphan = int(said.stdout)
+        assert said.returncode == -signal.SIGKILL
+        assert ProcTable().entry(orphan).lives
+        assert end_orphans() >= 1
+        until = time.monotonic() + 20
+        while (entry := ProcTable().entry(orphan)) is not None and entry.lives:
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        assert end_orphans() == 0
+        assert alive.poll() is None
+        mine.end(force=True)
+
+
+class FakeJob:
+    """Stands for a Windows job; `calls` is what it was told."""
+
+    def __init__(self, *, takes=True):
+        self.calls = []
+        self.takes = takes
+        self.count = 2
+
+    def take(self, pid):
+        self.calls.append(("take", pid))
+        return self.takes
+
+    def members(self):
+        return self.count
+
+    def terminate(self):
+        self.calls.append("terminate")
+        self.count = 0
+
+    def close(self):
+        self.calls.append("close")
+
+
+def test_windows_job():
+    """On Windows a job holds the program and what it starts, and ends them all."""
+    job = FakeJob()
+    tree = WindowsTree(job)
+    assert (tree.marks(), tree.start_options()) == ({}, {"creationflags": 0x08000200})
+    tree.started(42)
+    assert tree.alive()
+    tree.end(force=False)
+    assert not tree.alive()
+    tree.close()
+    tree.close()
+    assert job.calls == [("take", 42), "terminate", "close"]
+
+
+def test_windows_without_a_job(monkeypatch):
+    """Where no job can be had, taskkill walks the tree."""
     calls = []
     monkeypatch.setattr(subprocess, "run", lambda command, **_: calls.append(command))
-    tree = tree_for("win32")
-    tree.end(42, force=False)
+    job = FakeJob(takes=False)
+    tree = WindowsTree(job)
+    tree.started(42)
+    tree.end(force=False)
     assert calls == [("taskkill", "/T", "/F", "/PID", "42")]
-    assert tree.start_options() == {"creationflags": 0x08000200}
-    assert not tree.alive(42)
+    assert job.calls == [("take", 42), "close"]
+    assert not tree.alive()
 
 
 def test_windows_without_taskkill(monkeypatch):
@@ -57,4 +182,6 @@ def test_windows_without_taskkill(monkeypatch):
         raise FileNotFoundError
 
     monkeypatch.setattr(subprocess, "run", missing)
-    WindowsTree().end(42, force=True)
+    tree = tree_for("win32")
+    tree.started(42)
+    tree.end(force=True)
