@@ -7,10 +7,15 @@ from iop.domain.snapshots import ModelSnapshot, NodeSnapshot, PoolSnapshot, Prov
 from iop.domain.specs import LineBounds, PoolSpec, ProviderSpec
 
 
-def pool_of(capacities: dict[str, int], models: dict[str, tuple[str, ...]] | None = None, **bounds: float) -> PoolSpec:
+def pool_of(
+    capacities: dict[str, int],
+    models: dict[str, tuple[str, ...]] | None = None,
+    wedge_after: float = 120.0,
+    **bounds: float,
+) -> PoolSpec:
     """Each provider `p` is on its node `n-p`; without models, model `m` is served by all."""
     specs = tuple(ProviderSpec(name, f"n-{name}", slots) for name, slots in capacities.items())
-    return PoolSpec(specs, models or {"m": tuple(capacities)}, LineBounds(**bounds))
+    return PoolSpec(specs, models or {"m": tuple(capacities)}, LineBounds(**bounds), wedge_after)
 
 
 class Desk:

@@ -11,4 +11,5 @@ def pool_spec(config: EdgeConfig) -> PoolSpec:
     )
     models = {model.id: tuple(model.providers) for model in config.models if model.direct is None}
     queue = config.queue
-    return PoolSpec(providers, models, LineBounds(queue.max_waiting, queue.max_wait, queue.offline_grace))
+    bounds = LineBounds(queue.max_waiting, queue.max_wait, queue.offline_grace)
+    return PoolSpec(providers, models, bounds, config.wedge_after)

@@ -6,19 +6,13 @@ the earliest waiter that can use that provider; a slot is held until its lease i
 
 from collections.abc import Sequence
 
-from iop.domain import pictures, refresh, refusals
+from iop.domain import nodes, pictures, refresh, refusals, returns
 from iop.domain.effects import Effects, Lease, Load, Outcome
-from iop.domain.errors import IopError
-from iop.domain.fleet import Node
+from iop.domain.fleet import Provider
 from iop.domain.line import Request
 from iop.domain.pool import Pool
-from iop.domain.snapshots import PoolSnapshot
+from iop.domain.snapshots import NodeState, PoolSnapshot
 from iop.domain.specs import LineBounds, PoolSpec
-
-#: failures without an HTTP status from the engine: before the first byte they take a request back to the line
-FAILURES = frozenset({"unreachable", "reset", "link_lost", "busy", "stopping"})
-#: the node itself declined (its gate is full, or it is leaving): no fault of the engine, so nobody is excluded
-DECLINED = frozenset({"busy", "stopping"})
 
 
 class Admission:
@@ -28,7 +22,6 @@ class Admission:
         self._pool = Pool(bounds or LineBounds())
         self._arrivals = 0
         self._leaving = False
-        self._closed = False
 
     # -- config ------------------------------------------------------------------------------------------------------
 
@@ -47,22 +40,23 @@ class Admission:
         *,
         key: str | None = None,
         key_max_waiting: int | None = None,
+        streams: bool = False,
     ) -> Effects:
-        """Ask for a slot: granted, queued or refused.
+        """Ask for a slot: granted, queued or refused. `streams`: its answer will come as it is made.
 
         The caller knows the model to be of the pool; one that is not is refused (model_not_found). Raises ValueError
         when a request of that id waits already.
         """
-        request = self._arrive(request_id, model, now, key=key)
+        request = self._arrive(request_id, model, now, key=key, streams=streams)
         if model not in self._pool.models:
             self._pool.refuse(request, refusals.model_gone(model))
         else:
             self._admit(request, now, key_max_waiting)
         return self._pool.take_effects()
 
-    def claim(self, provider_id: str, request_id: str, model: str, now: float) -> Effects:
+    def claim(self, provider_id: str, request_id: str, model: str, now: float, *, streams: bool = False) -> Effects:
         """Ask for a slot of one provider (a check): its drain is ignored, all else is as in `ask`."""
-        request = self._arrive(request_id, model, now, only=provider_id)
+        request = self._arrive(request_id, model, now, only=provider_id, streams=streams)
         if not self._pool.candidates(request):
             self._pool.refuse(request, refusals.provider_gone(provider_id))
         else:
@@ -92,7 +86,7 @@ class Admission:
         if held is None:
             self._pool.note_bad_release(lease_id)
             return ()
-        self._pool.close(held, Outcome.CANCELLED if held.request is None else outcome, reason)
+        self._pool.close(held, Outcome.CANCELLED if held.request is None else outcome, reason, now)
         self._pool.dispatch([held.provider], now)
         return self._pool.take_effects()
 
@@ -103,28 +97,53 @@ class Admission:
         again, with that provider excluded unless its node declined; or, with no candidate left, its grant ends as
         failed. A node that declined gets no grant for that provider until its next end, hello or good probe.
         """
-        if failure not in FAILURES:
+        if failure not in returns.FAILURES:
             raise ValueError(f"not a failure that takes a request back to the line: {failure}")
         held = self._pool.held.get(lease_id)
         if held is None:
             self._pool.note_bad_release(lease_id)
             return ()
-        reason = f"{failure}: {detail}" if detail else failure
-        request, provider = held.request, held.provider
-        if request is None:
-            self._pool.close(held, Outcome.FAILED, reason)
-        elif (error := self._no_way_back(request, provider.id, failure)) is not None:
-            self._pool.close(held, Outcome.FAILED, reason, error)
-        else:
-            self._pool.take_back(held, request, reason, now)
-        provider.busy = provider.busy or failure in DECLINED
-        if failure == "busy":
-            self._pool.ledger.node_over_capacity += 1
-        others = self._pool.candidates(request) if request is not None and request.place is not None else ()
-        self._pool.dispatch(dict.fromkeys((provider, *others)), now)
+        returns.give_back(self._pool, held, failure, detail, now)
+        return self._pool.take_effects()
+
+    def sign_of_life(self, lease_id: int, now: float) -> Effects:
+        """A byte of this work came. The cost is that of a look-up, unless this clears a suspicion. A lease that is not
+        open: no effect.
+        """
+        held = self._pool.held.get(lease_id)
+        if held is not None and held.provider.silence.heard(now):
+            self._changed(held.provider, now)
+        return self._pool.take_effects()
+
+    def held_up(self, lease_id: int, now: float) -> Effects:  # noqa: ARG002 - every input carries its time
+        """Nothing more of this work can come, because its client does not read. Until it does (`resumed`) the silence
+        of its provider says nothing.
+        """
+        held = self._pool.held.get(lease_id)
+        if held is not None:
+            held.provider.silence.held_up.add(lease_id)
+        return self._pool.take_effects()
+
+    def resumed(self, lease_id: int, now: float) -> Effects:
+        """The client of this work reads again: silence counts from now."""
+        held = self._pool.held.get(lease_id)
+        if held is not None:
+            held.provider.silence.resumed(lease_id, now)
+        return self._pool.take_effects()
+
+    def unheard(self, lease_id: int, now: float) -> Effects:
+        """The client of this work has left; what it goes on doing is not passed on, so its silence says nothing."""
+        held = self._pool.held.get(lease_id)
+        if held is not None:
+            held.provider.silence.unheard(lease_id, now)
         return self._pool.take_effects()
 
     # -- nodes -------------------------------------------------------------------------------------------------------
+
+    def node_state(self, node_id: str) -> NodeState | None:
+        """Return a node's state; None for one that was never heard of."""
+        node = self._pool.fleet.nodes.get(node_id)
+        return None if node is None else node.state
 
     def node_connected(
         self,
@@ -139,18 +158,8 @@ class Admission:
         older link ends as failed: the shell had its chance to settle it when the link was lost.
         """
         node = self._pool.fleet.node(node_id)
-        if epoch <= node.epoch:
-            return ()
-        self._pool.cut_link(node, adopted_only=False)
-        node.epoch, node.connected, node.link_reason = epoch, True, None
-        for provider in self._pool.fleet.of_node(node):
-            provider.busy = False
-        self._pool.show_node(node, now)
-        for provider_id, request_id in running:
-            adopter = self._pool.fleet.providers.get(provider_id)
-            if adopter is not None and adopter.node is node:
-                self._pool.adopt(adopter, request_id, now)
-        self._pool.dispatch(self._pool.fleet.providers.values(), now)
+        if epoch > node.epoch:
+            nodes.connect(self._pool, node, epoch, now, running)
         return self._pool.take_effects()
 
     def node_lost(self, node_id: str, epoch: int, now: float) -> Effects:
@@ -159,23 +168,25 @@ class Admission:
         Adopted work ends as failed; other leases stay until the shell settles each, right after.
         """
         node = self._pool.fleet.nodes.get(node_id)
-        if node is None or not node.connected or epoch != node.epoch:
-            return ()
-        node.connected, node.link_reason = False, "link lost"
-        self._pool.show_node(node, now)
-        self._pool.cut_link(node, adopted_only=True)
+        if node is not None and node.connected and epoch == node.epoch:
+            nodes.lose(self._pool, node, now)
         return self._pool.take_effects()
 
     def provider_health(self, provider_id: str, up: bool, reason: str | None, now: float) -> Effects:  # noqa: FBT001 - the probe's answer is the subject
         """Take a probe's result (the node debounces) into account; `up` also ends a busy block."""
         provider = self._pool.fleet.providers.get(provider_id)
-        if provider is None:
-            return ()
-        provider.up, provider.health_reason = up, None if up else reason
-        if up:
-            provider.busy = False
-        self._pool.show([provider], now)
-        self._pool.dispatch([provider], now)
+        if provider is not None:
+            provider.up, provider.health_reason = up, None if up else reason
+            provider.busy = provider.busy and not up
+            provider.silence.probed(now, answered=up)
+            self._changed(provider, now)
+        return self._pool.take_effects()
+
+    def probe_silent(self, provider_id: str, now: float) -> Effects:
+        """The engine has work and does not answer its probe: no reason to call it down, but a sign of a wedge."""
+        provider = self._pool.fleet.providers.get(provider_id)
+        if provider is not None:
+            provider.silence.probed(now, answered=False)
         return self._pool.take_effects()
 
     def drain(self, node_id: str, until: float, reason: str | None, now: float) -> Effects:
@@ -189,30 +200,32 @@ class Admission:
         """End a node's drain lease."""
         node = self._pool.fleet.nodes.get(node_id)
         if node is not None and node.drain_until is not None:
-            self._end_drains([node], now)
+            nodes.end_drains(self._pool, [node], now)
         return self._pool.take_effects()
 
     # -- time and the end --------------------------------------------------------------------------------------------
 
     def tick(self, now: float) -> Effects:
-        """Do what is due: drain leases, deadlines (`queue.max_wait`), grace (`queue.offline_grace`)."""
+        """Do what is due: drain leases, deadlines (`queue.max_wait`), grace (`queue.offline_grace`), suspicions."""
         pool, grace = self._pool, self._pool.bounds.offline_grace
-        nodes = pool.fleet.nodes.values()
-        self._end_drains([node for node in nodes if node.drain_until is not None and node.drain_until <= now], now)
+        leases = [(node, node.drain_until) for node in pool.fleet.nodes.values()]
+        nodes.end_drains(pool, [node for node, until in leases if until is not None and until <= now], now)
         for place in pool.line.overdue(now):
             request = place.request
             pool.expire(place, refusals.queue_timeout(request.deadline - request.arrived))
         for place in pool.line.out_of_grace(now, grace):
             request = place.request
             pool.expire(place, refusals.no_provider_available(request.model, grace, request.failures))
+        pool.suspect(now)
         return pool.take_effects()
 
     def next_wakeup(self) -> float | None:
         """Tell when `tick` has something to do next (seconds); None = nothing is pending."""
-        due = [node.drain_until for node in self._pool.fleet.nodes.values() if node.drain_until is not None]
-        if (end := self._pool.line.next_end(self._pool.bounds.offline_grace)) is not None:
-            due.append(end)
-        return min(due, default=None)
+        pool = self._pool
+        due = [node.drain_until for node in pool.fleet.nodes.values()]
+        due.append(pool.line.next_end(pool.bounds.offline_grace))
+        due += [pool.wedge_due(provider) for provider in pool.fleet.providers.values()]
+        return min((end for end in due if end is not None), default=None)
 
     def shut_down(self, now: float) -> Effects:  # noqa: ARG002 - every event carries its time
         """Refuse newcomers from now on. Waiters keep their places and may still be granted."""
@@ -221,7 +234,7 @@ class Admission:
 
     def expire_all(self, now: float) -> Effects:  # noqa: ARG002 - every event carries its time
         """End every wait with 503 shutting_down: `drain_timeout` is over. Nothing gets in line after this."""
-        self._leaving = self._closed = True
+        self._leaving = self._pool.closed = True
         for place in sorted(self._pool.line.waiting.values(), key=lambda place: place.request.number):
             self._pool.expire(place, refusals.shutting_down())
         return self._pool.take_effects()
@@ -239,13 +252,21 @@ class Admission:
     # -- inner steps -------------------------------------------------------------------------------------------------
 
     def _arrive(
-        self, request_id: str, model: str, now: float, *, key: str | None = None, only: str | None = None
+        self,
+        request_id: str,
+        model: str,
+        now: float,
+        *,
+        key: str | None = None,
+        only: str | None = None,
+        streams: bool,
     ) -> Request:
         if request_id in self._pool.line.waiting:
             raise ValueError(f"a request with the id {request_id!r} waits already")
         self._arrivals += 1
         self._pool.ledger.received += 1
-        return Request(request_id, model, self._arrivals, now, now + self._pool.bounds.max_wait, only, key)
+        deadline = now + self._pool.bounds.max_wait
+        return Request(request_id, model, self._arrivals, now, deadline, only, key, streams)
 
     def _admit(self, request: Request, now: float, key_max_waiting: int | None) -> None:
         pool, limit = self._pool, self._pool.bounds.max_waiting
@@ -266,19 +287,7 @@ class Admission:
         else:
             pool.enqueue(request, now)
 
-    def _no_way_back(self, request: Request, provider_id: str, failure: str) -> IopError | None:
-        """Note the failure; return the error for the client when nobody is left to try."""
-        if self._closed:
-            return refusals.shutting_down()
-        if failure not in DECLINED:
-            request.failures[provider_id] = failure
-        if self._pool.candidates(request):
-            return None
-        return refusals.unreachable(request.model, request.failures or {provider_id: failure})
-
-    def _end_drains(self, nodes: Sequence[Node], now: float) -> None:
-        for node in nodes:
-            node.drain_until = node.drain_reason = None
-        for node in nodes:
-            self._pool.show_node(node, now)
-        self._pool.dispatch([provider for node in nodes for provider in self._pool.fleet.of_node(node)], now)
+    def _changed(self, provider: Provider, now: float) -> None:
+        """Show a provider's new state, and let waiters have what it takes now."""
+        self._pool.show([provider], now)
+        self._pool.dispatch([provider], now)

@@ -1,11 +1,13 @@
 """Providers and nodes: who takes new work now, and which of several does.
 
-A provider's state is never stored: it follows from its node's link and drain lease, its probe, and the config.
+A provider's state is never stored: it follows from its node's link and drain lease, its probe, its silence and the
+config.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from iop.domain.silence import Silence
 from iop.domain.snapshots import NodeState, ProviderState
 
 #: states in which a candidate does not count as coming back
@@ -54,6 +56,7 @@ class Provider:
     last_pick: int = 0
     shown: ProviderState | None = None
     leases: dict[int, float] = field(default_factory=dict)
+    silence: Silence = field(default_factory=Silence)
 
     @property
     def in_flight(self) -> int:
@@ -62,7 +65,7 @@ class Provider:
 
     @property
     def state(self) -> ProviderState:
-        """The first that holds: removing, draining, offline, down, ready."""
+        """The first that holds: removing, draining, offline, down, suspect, ready."""
         return self._state(drain_ignored=False)
 
     def _state(self, *, drain_ignored: bool) -> ProviderState:
@@ -72,9 +75,11 @@ class Provider:
             return ProviderState.DRAINING
         if not self.node.connected:
             return ProviderState.OFFLINE
-        return ProviderState.READY if self.up else ProviderState.DOWN
+        if not self.up:
+            return ProviderState.DOWN
+        return ProviderState.SUSPECT if self.silence.is_suspect else ProviderState.READY
 
-    def reason_of(self, state: ProviderState) -> str | None:
+    def reason_of(self, state: ProviderState, now: float) -> str | None:
         """Why it is in that state, its own; None when ready and unhindered."""
         match state:
             case ProviderState.REMOVING:
@@ -85,8 +90,24 @@ class Provider:
                 return self.node.link_reason
             case ProviderState.DOWN:
                 return self.health_reason
+            case ProviderState.SUSPECT:
+                return self.silence.describe(now)
             case _:
                 return "its node said busy" if self.busy else None
+
+    def take(self, lease_id: int, now: float, *, streams: bool) -> None:
+        """Hold a slot. `streams`: bytes of this work come here as they are made, so that its silence is evidence."""
+        if not self.leases:
+            self.silence.heard_at = now
+        self.leases[lease_id] = now
+        if streams:
+            self.silence.streams[lease_id] = now
+
+    def free(self, lease_id: int, now: float) -> None:
+        """Hold the slot no more: its work has ended."""
+        del self.leases[lease_id]
+        self.busy = False
+        self.silence.ended(lease_id, now)
 
     def takes_work(self, *, drain_ignored: bool) -> bool:
         """Tell whether a slot of it may be granted now."""

@@ -24,7 +24,8 @@ _SWEEP_FROM = 64
 class Request:
     """A request from its asking to its end; `number` is its arrival number, times are in seconds.
 
-    `failures` maps each provider that failed it to the kind of failure; these are excluded.
+    `failures` maps each provider that failed it to the kind of failure; these are excluded. `streams`: its answer
+    comes as it is made.
     """
 
     id: str
@@ -34,6 +35,7 @@ class Request:
     deadline: float
     only: str | None = None
     key: str | None = None
+    streams: bool = False
     failures: dict[str, str] = field(default_factory=dict)
     state: State = State.RUN_ROUTED
     place: "Place | None" = None
@@ -185,6 +187,10 @@ class Line:
     def queued_for(self, provider_id: str) -> int:
         """Count the waiters that provider could serve."""
         return sum(group.live for group in self.of_provider(provider_id))
+
+    def has_waiters(self, provider_id: str) -> bool:
+        """Tell whether anybody waits whom that provider could serve."""
+        return provider_id in self._by_provider
 
     def waiting_of_key(self, key: str) -> int:
         """Count the waiters of one API key."""

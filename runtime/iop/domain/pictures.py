@@ -47,7 +47,7 @@ def _provider(pool: Pool, provider: Provider, now: float) -> ProviderSnapshot:
         provider_id=provider.id,
         node_id=provider.node.id,
         state=state,
-        reason=provider.reason_of(state),
+        reason=provider.reason_of(state, now),
         capacity=provider.capacity,
         in_flight=provider.in_flight,
         queued=pool.line.queued_for(provider.id),

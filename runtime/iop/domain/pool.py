@@ -13,6 +13,7 @@ from iop.domain.errors import IopError
 from iop.domain.fleet import Fleet, Node, Provider
 from iop.domain.ledger import Fate, Ledger
 from iop.domain.line import Line, Place, Request
+from iop.domain.snapshots import ProviderState
 from iop.domain.specs import LineBounds
 from iop.domain.states import State
 
@@ -39,10 +40,15 @@ class Held:
 
 
 class Pool:
-    """All state of admission, and its elementary steps. Times are in seconds on the caller's clock."""
+    """All state of admission, and its elementary steps. Times are in seconds on the caller's clock.
+
+    `closed`: nothing gets in line any more.
+    """
 
     def __init__(self, bounds: LineBounds) -> None:
         self.bounds = bounds
+        self.wedge_after = 120.0
+        self.closed = False
         self.models: Mapping[str, tuple[str, ...]] = {}
         self.fleet = Fleet()
         self.line = Line()
@@ -116,31 +122,35 @@ class Pool:
         self.ledger.count(provider.id, "adopted")
         self._about_lease(EffectType.ADOPTED, held)
 
-    def close(self, held: Held, outcome: Outcome, reason: str | None, error: IopError | None = None) -> None:
+    def close(
+        self, held: Held, outcome: Outcome, reason: str | None, now: float, error: IopError | None = None
+    ) -> None:
         """End a grant for good."""
         if held.request is not None:
             dispatched = (State.PROVIDER_DISPATCHED, State.RUN_COMPLETE)
             held.request.move(*(dispatched if outcome is Outcome.COMPLETED else (State.RUN_ERROR,)))
-        self._release(held)
+        self._release(held, now)
         self.ledger.count(held.provider.id, _FATES[outcome])
         self._about_lease(EffectType.ENDED, held, outcome=outcome, reason=reason, error=error)
+        self._show_life(held.provider, now)
 
     def take_back(self, held: Held, request: Request, reason: str, now: float) -> None:
         """Return a grant before the first byte: its request is in line again, at its old place."""
         request.move(State.QUEUED)
-        self._release(held)
+        self._release(held, now)
         self.line.join(request, self.candidates(request), now)
         self.ledger.count(held.provider.id, "returned")
         self._about_lease(EffectType.RETURNED, held, reason=reason)
+        self._show_life(held.provider, now)
 
-    def cut_link(self, node: Node, *, adopted_only: bool) -> None:
+    def cut_link(self, node: Node, now: float, *, adopted_only: bool) -> None:
         """End what is still held through a node's lost link. Work whose shell settles it itself may be left alone."""
         for held in [held for held in self.held.values() if held.lease.node_id == node.id]:
             if held.request is None:
-                self.close(held, Outcome.FAILED, "link_lost")
+                self.close(held, Outcome.FAILED, "link_lost", now)
             elif not adopted_only:
                 error = refusals.unreachable(held.request.model, {held.provider.id: "link_lost"})
-                self.close(held, Outcome.FAILED, "link_lost", error)
+                self.close(held, Outcome.FAILED, "link_lost", now, error)
 
     def dispatch(self, opened: Iterable[Provider], now: float) -> None:
         """Hand free slots of these providers over, earliest arrival first.
@@ -177,9 +187,22 @@ class Pool:
             state = provider.state
             if provider.shown is not state:
                 provider.shown = state
-                self.about_provider(EffectType.PROVIDER, provider, _reason(state, provider.reason_of(state)))
+                self.about_provider(EffectType.PROVIDER, provider, _reason(state, provider.reason_of(state, now)))
             for group in self.line.of_provider(provider.id):
                 group.note_candidates(now)
+
+    def wedge_due(self, provider: Provider) -> float | None:
+        """Tell when this provider becomes suspect (seconds) if nothing happens: full, with waiters, and silent."""
+        if provider.in_flight < provider.capacity or not self.line.has_waiters(provider.id):
+            return None
+        return provider.silence.due(self.wedge_after)
+
+    def suspect(self, now: float) -> None:
+        """Find the providers suspect that have been silent for too long."""
+        for provider in self.fleet.providers.values():
+            if (due := self.wedge_due(provider)) is not None and due <= now:
+                provider.silence.limit = self.wedge_after
+                self.show([provider], now)
 
     def about_provider(self, kind: EffectType, provider: Provider, reason: str) -> None:
         """Record an effect on a provider."""
@@ -202,20 +225,24 @@ class Pool:
         node = provider.node
         lease = Lease(self._last_lease, *names, provider.id, node.id, node.epoch, waited)
         held = self.held[lease.id] = Held(lease, provider, request)
-        provider.leases[lease.id] = now
+        provider.take(lease.id, now, streams=request is not None and request.streams)
         return held
 
-    def _release(self, held: Held) -> None:
+    def _release(self, held: Held, now: float) -> None:
         """Free the slot: the one place where a slot is given back."""
         lease, provider = held.lease, held.provider
         del self.held[lease.id]
-        del provider.leases[lease.id]
-        provider.busy = False
+        provider.free(lease.id, now)
         self._closed[lease.id] = (lease.node_id, lease.epoch)
         if len(self._closed) > _REMEMBERED:
             del self._closed[next(iter(self._closed))]
         if provider.removing and not provider.leases:
             del self.fleet.providers[provider.id]
+
+    def _show_life(self, provider: Provider, now: float) -> None:
+        """Record that an end cleared a suspicion."""
+        if provider.shown is ProviderState.SUSPECT:
+            self.show([provider], now)
 
     def _about(self, kind: EffectType, request: Request, error: IopError | None = None) -> None:
         reason = None if error is None else error.code

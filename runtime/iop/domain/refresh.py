@@ -11,7 +11,7 @@ from iop.domain.specs import PoolSpec, ProviderSpec
 
 def apply(pool: Pool, spec: PoolSpec, now: float) -> None:
     """Make the pool what `spec` says: add, resize, reroute, remove; then let waiters move on, expire or be granted."""
-    pool.bounds = spec.bounds
+    pool.bounds, pool.wedge_after = spec.bounds, spec.wedge_after
     pool.models = {model: tuple(provider_ids) for model, provider_ids in spec.models.items()}
     for provider_spec in spec.providers:
         _declare(pool, provider_spec)

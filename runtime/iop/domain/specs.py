@@ -24,8 +24,12 @@ class LineBounds:
 
 @dataclass(frozen=True, slots=True)
 class PoolSpec:
-    """Everything admission is configured with; `models` maps a pool model id to its provider ids."""
+    """Everything admission is configured with; `models` maps a pool model id to its provider ids.
+
+    `wedge_after` (seconds): how long a full provider with waiters may be silent until it is suspect.
+    """
 
     providers: tuple[ProviderSpec, ...]
     models: Mapping[str, tuple[str, ...]]
     bounds: LineBounds = field(default_factory=LineBounds)
+    wedge_after: float = 120.0

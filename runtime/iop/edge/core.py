@@ -107,7 +107,10 @@ class EdgeCore:
         """A probe's result; a node may speak of its own providers only."""
         node = find_node(self.config, node_id)
         if node is not None and any(provider.id == health.provider_id for provider in node.providers):
-            self.door.provider_health(health.provider_id, up=health.up, reason=health.reason)
+            if health.silent:
+                self.door.probe_silent(health.provider_id)
+            else:
+                self.door.provider_health(health.provider_id, up=health.up, reason=health.reason)
 
     def run_ended_adopted(self, node_id: str, run: int, end: End) -> None:  # noqa: ARG002 (it has no client)
         """Work from before this link has ended on the node: it has no client, so it counts as cancelled."""
@@ -134,7 +137,7 @@ class EdgeCore:
 
     def node_state(self, node_id: str) -> NodeState | None:
         """Return the node's state as admission sees it, None for a node it does not know."""
-        return next((node.state for node in self.door.snapshot().nodes if node.id == node_id), None)
+        return self.door.node_state(node_id)
 
     def status(self) -> dict[str, Any]:
         """Return the status JSON."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from iop.domain.admission import Admission
 from iop.domain.effects import Effects, EffectType, Lease, Load, Outcome
 from iop.domain.errors import IopError
-from iop.domain.snapshots import PoolSnapshot
+from iop.domain.snapshots import NodeState, PoolSnapshot
 from iop.domain.specs import PoolSpec
 
 Publish = Callable[[Effects], None]
@@ -20,13 +20,17 @@ Publish = Callable[[Effects], None]
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A request at the door. `provider_id` set: only that provider will do (the admin's check; drain ignored)."""
+    """A request at the door. `provider_id` set: only that provider will do (the admin's check; drain ignored).
+
+    `streams`: its answer comes as it is made, so that silence of it means something.
+    """
 
     request_id: str
     model: str
     key: str | None = None
     key_max_waiting: int | None = None
     provider_id: str | None = None
+    streams: bool = False
 
 
 class Ticket:
@@ -100,10 +104,12 @@ class Door:
         ticket = self._tickets[request_id] = Ticket(self, request_id)
         now = self.loop.time()
         if ask.provider_id is not None:
-            self._act(self._admission.claim(ask.provider_id, request_id, ask.model, now))
+            effects = self._admission.claim(ask.provider_id, request_id, ask.model, now, streams=ask.streams)
         else:
-            effects = self._admission.ask(request_id, ask.model, now, key=ask.key, key_max_waiting=ask.key_max_waiting)
-            self._act(effects)
+            effects = self._admission.ask(
+                request_id, ask.model, now, key=ask.key, key_max_waiting=ask.key_max_waiting, streams=ask.streams
+            )
+        self._act(effects)
         return ticket
 
     def forget(self, ticket: Ticket) -> None:
@@ -123,6 +129,27 @@ class Door:
         """The work failed before any status came: back to the line, or its ticket gets the error."""
         self._act(self._admission.give_back(lease.id, failure, self.loop.time(), detail=detail))
 
+    def heard(self, lease: Lease) -> None:
+        """A byte of this work came. It only puts off what the timer is set for, so the timer is left alone."""
+        if effects := self._admission.sign_of_life(lease.id, self.loop.time()):
+            self._act(effects)
+
+    def held_up(self, lease: Lease) -> None:
+        """The client of this work does not read, so that nothing more of it can come."""
+        self._act(self._admission.held_up(lease.id, self.loop.time()))
+
+    def resumed(self, lease: Lease) -> None:
+        """The client that held its work up reads again."""
+        self._act(self._admission.resumed(lease.id, self.loop.time()))
+
+    def unheard(self, lease: Lease) -> None:
+        """The client of this work has left; what goes on of it is not passed on."""
+        self._act(self._admission.unheard(lease.id, self.loop.time()))
+
+    def node_state(self, node_id: str) -> NodeState | None:
+        """A node's state; None for one that was never heard of."""
+        return self._admission.node_state(node_id)
+
     def node_connected(self, node_id: str, epoch: int, running: Sequence[tuple[str, str]]) -> dict[str, Lease]:
         """A node's link is up. Returns the adopted leases by request id."""
         effects = self._admission.node_connected(node_id, epoch, self.loop.time(), running)
@@ -136,6 +163,10 @@ class Door:
     def provider_health(self, provider_id: str, *, up: bool, reason: str | None) -> None:
         """A probe's result came in."""
         self._act(self._admission.provider_health(provider_id, up, reason, self.loop.time()))
+
+    def probe_silent(self, provider_id: str) -> None:
+        """The engine has work and does not answer its probe."""
+        self._act(self._admission.probe_silent(provider_id, self.loop.time()))
 
     def drain(self, node_id: str, lease_s: float, reason: str | None) -> None:
         """Hand nothing new to the node for `lease_s` seconds, or until undrained."""

@@ -61,7 +61,7 @@ class OpenAIRoutes:
             model = _find_model(config, call.parsed.model, None)
             if provider_id not in model.providers:
                 raise NotFound(f"Provider {provider_id!r} does not serve the model {model.id!r}.", param="model")
-            ask = Ask(request_id(request), model.id, provider_id=provider_id)
+            ask = Ask(request_id(request), model.id, provider_id=provider_id, streams=call.parsed.stream)
             return await self._context.pool.answer(call, ask)
 
     async def _dispatch(self, request: web.Request) -> web.StreamResponse:
@@ -101,6 +101,7 @@ class OpenAIRoutes:
             model.id,
             key=key.name if key is not None else None,
             key_max_waiting=key.max_waiting if key is not None else None,
+            streams=call.parsed.stream,
         )
         return await self._context.pool.answer(call, ask)
 

@@ -40,6 +40,24 @@ class Work(ClientRun):
         else:
             self._door.end(self.lease, *self.verdict(end))
 
+    def leave(self) -> None:
+        """The client is gone: from now on only the end of the work will be heard of."""
+        if not self.ended:
+            self._door.unheard(self.lease)
+        super().leave()
+
+    def heard(self) -> None:
+        """Something of the answer came."""
+        self._door.heard(self.lease)
+
+    def held_up(self) -> None:
+        """The client does not read, so that nothing more can come."""
+        self._door.held_up(self.lease)
+
+    def resumed(self) -> None:
+        """The client reads again."""
+        self._door.resumed(self.lease)
+
     def _may_return(self, end: End) -> bool:
         head_seen = self.run is not None and self.run.head_seen
         return not self.stopped and not head_seen and (end.failure in RETURNABLE or end.failure == "link_lost")
@@ -113,6 +131,7 @@ class Pool:
 
         try:
             work.run = self._links.start(lease.node_id, spec, on_end)
+            work.run.listen(work)
         except NodeOffline:
             on_end(End(run=0, outcome="failed", failure="link_lost", detail="the node is offline"))
         return work

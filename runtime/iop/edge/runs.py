@@ -4,8 +4,9 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
+from iop.link.flow import GRANT_AT, INITIAL_CREDIT
 from iop.link.messages import Cancel, End, Head, Run
 from iop.transport.link import LinkConnection, LinkLost
 from iop.transport.tasks import TaskSet
@@ -13,6 +14,22 @@ from iop.transport.tasks import TaskSet
 _log = logging.getLogger(__name__)
 
 OnEnd = Callable[[End], None]
+
+#: unread bytes of a run from which its node may have no credit left: what is drained comes back as credit in grants
+HELD_UP_AT = INITIAL_CREDIT - GRANT_AT
+
+
+class Listener(Protocol):
+    """Who wants to know whether anything is heard of a run."""
+
+    def heard(self) -> None:
+        """The engine's status line, or bytes of its answer, came."""
+
+    def held_up(self) -> None:
+        """Nothing more may come, because what came is not read."""
+
+    def resumed(self) -> None:
+        """It is read again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +83,8 @@ class LinkRun:
         self._head: Head | None = None
         self._pieces = bytearray()
         self._news = asyncio.Event()
+        self._listener: Listener | None = None
+        self._held_up = False
         self._cancelled: Literal["client", "limit"] | None = None
         self._sending: asyncio.Task[None] | None = None
 
@@ -73,6 +92,10 @@ class LinkRun:
     def head_seen(self) -> bool:
         """True once the engine's status line is here."""
         return self._head is not None
+
+    def listen(self, listener: Listener) -> None:
+        """Tell `listener` from now on what is heard of the run."""
+        self._listener = listener
 
     async def head(self) -> Head | End:
         """Wait for the engine's status line, or for the end when none comes."""
@@ -95,6 +118,7 @@ class LinkRun:
         data = bytes(self._pieces)
         self._pieces.clear()
         self._conn.drained(self.run, len(data))
+        self._read_again()
         return data
 
     def cancel(self, why: Literal["client", "limit"]) -> None:
@@ -126,14 +150,21 @@ class LinkRun:
         if self._head is None:
             self._head = head
             self._news.set()
+            if self._listener is not None:
+                self._listener.heard()
 
     def took_body(self, data: bytes) -> None:
         """The node passed bytes of the answer on."""
+        if self._listener is not None:
+            self._listener.heard()
         if self._cancelled is not None:
             self._conn.drained(self.run, len(data))
         else:
             self._pieces += data
             self._news.set()
+            if not self._held_up and len(self._pieces) > HELD_UP_AT and self._listener is not None:
+                self._held_up = True
+                self._listener.held_up()
 
     def ended(self, end: End) -> None:
         """The work has ended: tell the reader and, exactly once, the owner."""
@@ -151,6 +182,11 @@ class LinkRun:
         except LinkLost:
             # the run's end tells its owner; here is nothing left to do
             _log.debug("run %d on %s ended before its body was sent", self.run, self.node_id)
+
+    def _read_again(self) -> None:
+        if self._held_up and self._listener is not None:
+            self._held_up = False
+            self._listener.resumed()
 
     async def _wait(self) -> None:
         self._news.clear()

@@ -140,11 +140,15 @@ class Ready(msgspec.Struct, frozen=True, kw_only=True, tag="ready"):
 
 
 class ProviderHealth(msgspec.Struct, frozen=True, kw_only=True, tag="provider_health"):
-    """Node to Edge: result of a probe, sent at hello for each provider and on each probe."""
+    """Node to Edge: result of a probe, sent at hello for each provider and on each probe.
+
+    `silent`: the engine has work in flight and did not answer; that is no verdict, and `up` repeats the last one.
+    """
 
     provider_id: str
     up: bool
     reason: str | None = None
+    silent: bool = False
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True, tag="run"):

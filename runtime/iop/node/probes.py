@@ -5,6 +5,8 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import msgspec
+
 from iop.link.messages import NodeRuntimeConfig, ProviderHealth
 from iop.node.rack import Mounted, Rack
 from iop.transport.tasks import TaskSet
@@ -19,12 +21,14 @@ class _Record:
     mounted: Mounted
     known: bool = False  # a verdict was reached since the hello
     bad: int = 0
+    silent: bool = False  # its last probe was not answered while work was in flight
 
 
 class Probes:
     """Judges each engine instance by its probes, and reports each of its providers through `send`.
 
-    Silence while work is in flight on the instance gives no verdict: a busy engine may be slow to answer.
+    Silence while work is in flight on the instance gives no verdict, because a busy engine may be slow to answer; the
+    Edge is told of it, because a full provider of which nothing else is heard either has stopped.
     """
 
     def __init__(self, rack: Rack, tasks: TaskSet, send: Callable[[ProviderHealth], None]) -> None:
@@ -73,14 +77,26 @@ class Probes:
         if record is None or record.mounted is not mounted:
             record = self._records[name] = _Record(mounted)
         result = await mounted.adapter.probe()
+        unanswered = result.silent and mounted.users > 0
+        if unanswered:
+            if not record.silent:
+                _log.info("%s has work and does not answer its probe: %s", name, result.reason)
+            self._tell_silent(name)
+        record.silent = unanswered
         if result.up:
             record.known, record.bad = True, 0
             self._tell(name, up=True, reason=None)
-        elif not (result.silent and mounted.users):
+        elif not unanswered:
             record.bad += 1
             if not record.known or record.bad >= DOWN_AFTER:
                 record.known, record.bad = True, DOWN_AFTER
                 self._tell(name, up=False, reason=result.reason)
+
+    def _tell_silent(self, name: str) -> None:
+        for provider in self._runtime.providers:
+            if provider.adapter == name:
+                known = self.verdicts.get(provider.id) or ProviderHealth(provider_id=provider.id, up=True)
+                self._send(msgspec.structs.replace(known, silent=True))
 
     def _tell(self, name: str, *, up: bool, reason: str | None) -> None:
         for provider in self._runtime.providers:

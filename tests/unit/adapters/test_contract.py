@@ -7,8 +7,8 @@ import pytest
 from iop.adapters.cli.adapter import CliAdapter
 from iop.adapters.contract import RETURNABLE, Adapter, RunEnd
 from iop.adapters.openai_compat.adapter import OpenAICompat
-from iop.domain.admission import FAILURES as RETURN_REASONS
 from iop.domain.effects import Outcome
+from iop.domain.returns import FAILURES as RETURN_REASONS
 from iop.link.messages import FAILURES, LINK_LOST, EngineInstance
 
 MADE = [

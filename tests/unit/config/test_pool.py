@@ -6,12 +6,12 @@ from iop.domain.specs import LineBounds, PoolSpec, ProviderSpec
 from tests.fakes.config_files import EDGE, changed
 
 
-def test_the_pool_has_providers_pool_models_and_bounds() -> None:
+def test_the_pool_has_providers_pool_models_bounds_and_wedge_after() -> None:
     """Direct models are none of admission's business; bounds are in requests and seconds."""
-    text = changed(("edge: {", "queue: {max_waiting: 7, max_wait: 1m, offline_grace: 0s}\nedge: {"))
+    text = changed(("edge: {", "queue: {max_waiting: 7, max_wait: 1m, offline_grace: 0s}\nwedge_after: 9s\nedge: {"))
     config = read_edge(text, source="/cfg/edge.yaml").config
     assert config is not None
-    expected = PoolSpec((ProviderSpec("p1", "n1", 3),), {"m": ("p1",)}, LineBounds(7, 60.0, 0.0))
+    expected = PoolSpec((ProviderSpec("p1", "n1", 3),), {"m": ("p1",)}, LineBounds(7, 60.0, 0.0), 9.0)
     assert pool_spec(config) == expected
 
 

@@ -11,15 +11,18 @@ def _ready(name: str = "a", capacity: int = 2) -> Provider:
 
 
 def test_the_first_state_that_holds_is_shown() -> None:
-    """Provider: removing, draining, offline, down, ready, each with its reason, whatever holds below it."""
+    """Provider: removing, draining, offline, down, suspect, ready, each with its reason, whatever holds below it."""
     provider = _ready()
-    assert (provider.state, provider.reason_of(provider.state)) == (ProviderState.READY, None)
+    assert (provider.state, provider.reason_of(provider.state, 0.0)) == (ProviderState.READY, None)
+    provider.silence.limit = 9.0
+    suspect = "no byte and no end for 0s, full and with requests waiting"
+    assert (provider.state, provider.reason_of(provider.state, 0.0)) == (ProviderState.SUSPECT, suspect)
     provider.up, provider.health_reason = False, "HTTP 500"
-    assert (provider.state, provider.reason_of(provider.state)) == (ProviderState.DOWN, "HTTP 500")
+    assert (provider.state, provider.reason_of(provider.state, 0.0)) == (ProviderState.DOWN, "HTTP 500")
     provider.node.connected, provider.node.link_reason = False, "link lost"
-    assert (provider.state, provider.reason_of(provider.state)) == (ProviderState.OFFLINE, "link lost")
+    assert (provider.state, provider.reason_of(provider.state, 0.0)) == (ProviderState.OFFLINE, "link lost")
     provider.node.drain_until, provider.node.drain_reason = 9.0, "upgrade"
-    assert (provider.state, provider.reason_of(provider.state)) == (ProviderState.DRAINING, "upgrade")
+    assert (provider.state, provider.reason_of(provider.state, 0.0)) == (ProviderState.DRAINING, "upgrade")
     provider.removing = True
     assert provider.state is ProviderState.REMOVING
 
@@ -48,13 +51,18 @@ def test_a_provider_takes_work_when_ready_with_a_free_slot() -> None:
     provider.node.drain_until = 9.0
     assert not provider.takes_work(drain_ignored=False)
     assert provider.takes_work(drain_ignored=True)
+    provider.silence.limit = 9.0
+    assert not provider.takes_work(drain_ignored=True)
+    provider.silence.limit = None
     provider.up = False
     assert not provider.takes_work(drain_ignored=True)
 
 
-def test_gone_means_offline_or_down_and_draining_counts_as_coming_back() -> None:
+def test_gone_means_offline_or_down_and_draining_or_suspect_counts_as_coming_back() -> None:
     """The grace of a waiter runs for offline and down only; a check looks through the drain."""
     provider = _ready()
+    assert not provider.is_gone(drain_ignored=False)
+    provider.silence.limit = 9.0
     assert not provider.is_gone(drain_ignored=False)
     provider.node.connected = False
     assert provider.is_gone(drain_ignored=False)
@@ -106,3 +114,17 @@ def test_nodes_in_use_have_a_provider_a_link_or_a_drain() -> None:
     node.drain_until, node.connected = None, True
     assert fleet.nodes_in_use() == [node]
     assert fleet.node("n").epoch == 4
+
+
+def test_silence_counts_from_the_grant_that_ends_an_idle_time() -> None:
+    """Time without work is no silence; a further grant is none of its own sign of life."""
+    provider = _ready()
+    provider.take(1, 50.0, streams=False)
+    provider.take(2, 60.0, streams=True)
+    assert (provider.silence.heard_at, provider.silence.streams) == (50.0, {2: 60.0})
+    provider.busy = True
+    provider.free(1, 70.0)
+    assert (provider.in_flight, provider.busy, provider.silence.heard_at) == (1, False, 70.0)
+    provider.free(2, 80.0)
+    provider.take(3, 500.0, streams=False)
+    assert (provider.silence.heard_at, provider.silence.streams) == (500.0, {})

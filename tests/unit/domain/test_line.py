@@ -1,9 +1,6 @@
 """The line: order, groups, clocks, and what a change costs."""
 
-import sys
-from collections.abc import Callable
 from functools import partial
-from types import FrameType
 
 import pytest
 
@@ -11,6 +8,7 @@ from iop.domain.effects import Outcome
 from iop.domain.fleet import Node, Provider
 from iop.domain.line import Line, Request
 from iop.domain.states import IllegalTransition, State
+from tests.fakes.cost import lines_run
 from tests.fakes.desk import Desk
 
 
@@ -132,33 +130,13 @@ def test_a_request_moves_by_the_table_only() -> None:
     assert waiter.state is State.QUEUED
 
 
-def _count_lines(work: Callable[[], object]) -> int:
-    """Count the source lines of the domain that run in `work`: a cost without a clock."""
-    count = 0
-
-    def trace(frame: FrameType, event: str, arg: object) -> Callable[..., object] | None:
-        nonlocal count
-        if "domain" not in frame.f_code.co_filename:
-            return None
-        count += event == "line"
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        work()
-    finally:
-        sys.settrace(before)
-    return count
-
-
 def _costs_of_hand_overs(length: int, hand_overs: int) -> list[int]:
     desk = Desk({"a": 1}, max_waiting=length, max_wait=1e6)
     admission = desk.admission
     for number in range(length + 1):
         admission.ask(f"r{number}", "m", 100.0)
     leases = range(1, hand_overs + 1)
-    return [_count_lines(partial(admission.end, lease, Outcome.COMPLETED, 101.0)) for lease in leases]
+    return [lines_run(partial(admission.end, lease, Outcome.COMPLETED, 101.0)) for lease in leases]
 
 
 def test_a_hand_over_costs_the_same_in_a_line_of_100_and_of_10_000() -> None:
@@ -178,6 +156,6 @@ def test_abandoning_from_the_middle_of_10_000_costs_the_same_in_the_long_run() -
             for number in range(length, 0, -1):
                 desk.admission.abandon(f"r{number}", 100.0)
 
-        averages.append(_count_lines(all_leave) / length)
+        averages.append(lines_run(all_leave) / length)
         assert desk.admission.load().queued == 0
     assert averages[1] < 1.5 * averages[0]

@@ -5,20 +5,22 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from iop.domain.effects import Effects, Outcome
+from iop.domain.effects import Effects, Lease, Outcome
 from iop.domain.errors import IopError
 from iop.domain.law import violations
+from iop.domain.snapshots import NodeState
 from iop.domain.specs import LineBounds, PoolSpec, ProviderSpec
 from iop.edge.door import Ask, Door
+from tests.fakes.until import until
 
 
 class Harness:
     """A door over one provider `p` with one slot on node `n`, connected and up."""
 
-    def __init__(self, bounds: LineBounds) -> None:
+    def __init__(self, bounds: LineBounds, wedge_after: float = 120.0) -> None:
         self.published: list[str] = []
         self.door = Door(loop=asyncio.get_running_loop(), publish=self._publish)
-        self.door.configure(PoolSpec((ProviderSpec("p", "n", 1),), {"m": ("p",)}, bounds))
+        self.door.configure(PoolSpec((ProviderSpec("p", "n", 1),), {"m": ("p",)}, bounds, wedge_after))
         self.door.node_connected("n", 1, ())
         self.door.provider_health("p", up=True, reason=None)
 
@@ -154,3 +156,59 @@ async def test_a_check_of_one_provider_passes_a_drain(harness: Harness) -> None:
     harness.door.end(await check.lease(), Outcome.COMPLETED)
     harness.door.undrain("n")
     harness.door.end(await other.lease(), Outcome.COMPLETED)
+
+
+@pytest.fixture
+async def wedged() -> AsyncIterator[tuple[Harness, Lease]]:
+    """A silent stream on the only slot, one waiter, and a wedge_after of 5 ms; both end with the test."""
+    made = Harness(LineBounds(), wedge_after=0.005)
+    first = await made.door.ask(Ask("a", "m", streams=True)).lease()
+    second = made.door.ask(Ask("b", "m"))
+    yield made, first
+    made.door.end(first, Outcome.COMPLETED)
+    made.door.end(await second.lease(), Outcome.COMPLETED)
+    made.door.close()
+
+
+def _state(harness: Harness) -> str:
+    return harness.door.snapshot().providers[0].state.value
+
+
+async def test_the_timer_finds_a_silent_provider_and_a_byte_clears_it(wedged: tuple[Harness, Lease]) -> None:
+    """Nobody has to ask: it is suspect by itself, ready with the next byte, and suspect again when that was all."""
+    harness, lease = wedged
+    await until(lambda: _state(harness) == "suspect")
+    harness.door.heard(lease)
+    assert _state(harness) == "ready"
+    await until(lambda: _state(harness) == "suspect")
+
+
+async def test_a_run_that_is_held_up_excuses_its_provider_until_it_is_read_again(
+    wedged: tuple[Harness, Lease],
+) -> None:
+    """Reading again starts the clock, with no other event."""
+    harness, lease = wedged
+    harness.door.held_up(lease)
+    harness.door.heard(lease)
+    assert harness.door._admission.next_wakeup() is not None  # b's own deadline
+    assert harness.door._admission.next_wakeup() > harness.door.loop.time() + 60.0
+    harness.door.resumed(lease)
+    await until(lambda: _state(harness) == "suspect")
+
+
+async def test_without_its_client_only_the_probe_tells(wedged: tuple[Harness, Lease]) -> None:
+    """What goes on unread is no evidence; the engine's silence to a probe is."""
+    harness, lease = wedged
+    harness.door.heard(lease)
+    harness.door.unheard(lease)
+    assert harness.door._admission.next_wakeup() > harness.door.loop.time() + 60.0
+    harness.door.probe_silent("p")
+    await until(lambda: _state(harness) == "suspect")
+    harness.door.provider_health("p", up=True, reason=None)
+    assert _state(harness) == "ready"
+
+
+async def test_a_nodes_state_is_told_alone(harness: Harness) -> None:
+    """One look-up, for the direct route."""
+    assert harness.door.node_state("n") is NodeState.CONNECTED
+    assert harness.door.node_state("other") is None

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -224,3 +225,27 @@ async def test_a_node_speaks_of_its_own_providers_only(edge: EdgeUnderTest) -> N
 
     assert edge.status()["provider_snapshots"][0]["reason"]
     await node.close()
+
+
+async def test_an_engine_that_is_silent_to_its_probe_too_is_suspect(tmp_path: Path) -> None:
+    """The node tells of the silence; full and with a waiter, the provider takes nothing more until a good probe."""
+    async with edge_under_test(tmp_path, wedge_after="20ms") as edge:
+        node = await edge.node()
+        waiting = [asyncio.ensure_future(edge.post()) for _ in range(3)]
+        runs = [await edge.run(node, 1), await edge.run(node, 2)]
+        await until(lambda: edge.load() == (2, 1))
+        node.send(ProviderHealth(provider_id="p1", up=True, silent=True))
+        await until(lambda: _provider(edge)["state"] == "suspect")
+        assert _provider(edge)["reason"].endswith("; its engine does not answer the probe")
+        node.send(ProviderHealth(provider_id="p1", up=True))
+        await until(lambda: (_provider(edge)["state"], _provider(edge)["reason"]) == ("ready", None))
+        for run in runs:
+            node.answer(run.run)
+        node.answer((await edge.run(node, 3)).run)
+        assert [answer.status for answer in await asyncio.gather(*waiting)] == [200] * 3
+        await node.close()
+
+
+def _provider(edge: EdgeUnderTest) -> dict[str, Any]:
+    found: dict[str, Any] = edge.status()["provider_snapshots"][0]
+    return found

@@ -5,7 +5,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from iop.edge.runs import LinkRun, RunSpec
+from iop.edge.runs import HELD_UP_AT, LinkRun, RunSpec
+from iop.link.errors import WireError
+from iop.link.flow import GRANT_AT, INITIAL_CREDIT, ReceiveWindow
 from iop.link.messages import Cancel, End, Head, Message, Run
 from iop.transport.link import LinkLost
 from iop.transport.tasks import TaskSet
@@ -180,3 +182,60 @@ async def test_the_rest_of_a_body_goes_out_in_the_background(tasks):
     conn.open.set()
     await until(lambda: not len(tasks))
     assert ends == []
+
+
+class Heard:
+    """A listener that notes what it was told."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def heard(self) -> None:
+        self.told.append("heard")
+
+    def held_up(self) -> None:
+        self.told.append("held up")
+
+    def resumed(self) -> None:
+        self.told.append("resumed")
+
+
+async def test_a_listener_hears_of_head_and_bytes_read_or_not(tasks):
+    """Each piece is a sign of life, also one that nobody reads any more; an end is told elsewhere."""
+    run, _, _ = begun(tasks)
+    listener = Heard()
+    run.listen(listener)
+    run.took_head(Head(run=7, status=200))
+    run.took_body(b"x")
+    await run.read()
+    run.cancel("client")
+    run.took_body(b"x")
+    run.ended(DONE)
+    assert listener.told == ["heard", "heard", "heard"]
+
+
+async def test_a_listener_is_told_when_nobody_reads_and_when_somebody_does_again(tasks):
+    """Once per stay: from the moment at which the node may have no credit left, until the next read."""
+    run, _, _ = begun(tasks)
+    listener = Heard()
+    run.listen(listener)
+    run.took_body(b"x" * HELD_UP_AT)
+    assert listener.told == ["heard"]
+    run.took_body(b"x")
+    run.took_body(b"x")
+    assert listener.told[1:] == ["heard", "held up", "heard"]
+    await run.read()
+    run.took_body(b"x")
+    await run.read()
+    assert listener.told[4:] == ["resumed", "heard"]
+
+
+def test_a_node_without_credit_is_always_noticed():
+    """However little of what was read has come back as credit, an empty window means more unread than the mark."""
+    window = ReceiveWindow()
+    window.receive(GRANT_AT - 1)
+    assert window.drain(GRANT_AT - 1) == 0
+    window.receive(INITIAL_CREDIT - GRANT_AT + 1)  # all that is allowed
+    with pytest.raises(WireError):
+        window.receive(1)
+    assert INITIAL_CREDIT - GRANT_AT + 1 > HELD_UP_AT

@@ -21,13 +21,17 @@ class Bench:
 
     def __init__(self) -> None:
         self.told: list[tuple[str, bool, str | None]] = []
+        self.silent: list[ProviderHealth] = []
         self.tasks = TaskSet()
         self.factory = FakeFactory()
         self.rack = Rack(self.factory, self.tasks)
         self.probes = Probes(self.rack, self.tasks, self._note)
 
     def _note(self, health: ProviderHealth) -> None:
-        self.told.append((health.provider_id, health.up, health.reason))
+        if health.silent:
+            self.silent.append(health)
+        else:
+            self.told.append((health.provider_id, health.up, health.reason))
 
     def begin(self, *results: ProbeResult) -> None:
         """Say hello; the engine will answer `results`. Rounds begin when a test makes one."""
@@ -79,18 +83,35 @@ async def test_the_reason_is_told() -> None:
 
 
 async def test_silence_under_work_gives_no_verdict() -> None:
-    """While work is in flight an engine may be silent for ever; a refusal still counts."""
+    """While work is in flight an engine may be silent for ever, and the Edge is told so; a refusal still counts."""
     bench = Bench()
     bench.begin(UP, SILENT)
     mounted = bench.rack.get("e1")
     assert mounted is not None
     bench.rack.take(mounted)
     assert await bench.rounds(5) == [True]
+    assert bench.silent == [ProviderHealth(provider_id="p1", up=True, silent=True)] * 4
     bench.engine.probes = [REFUSED]
     assert await bench.rounds(2) == [False]
+    bench.engine.probes = [SILENT]
+    assert await bench.rounds(1) == []
+    assert bench.silent[4:] == [ProviderHealth(provider_id="p1", up=False, reason="connection refused", silent=True)]
     bench.rack.give(mounted)
     bench.engine.probes = [UP, SILENT]
     assert await bench.rounds(3) == [True, False]
+
+
+async def test_silence_is_logged_when_it_begins(caplog: pytest.LogCaptureFixture) -> None:
+    """Once, not with each probe; and again after an answer. Before any verdict the engine counts as up."""
+    bench = Bench()
+    bench.begin(SILENT, SILENT, UP, SILENT)
+    mounted = bench.rack.get("e1")
+    assert mounted is not None
+    bench.rack.take(mounted)
+    caplog.set_level("INFO")
+    assert await bench.rounds(4) == [True]
+    assert bench.silent[0] == ProviderHealth(provider_id="p1", up=True, silent=True)
+    assert caplog.text.count("e1 has work and does not answer its probe: no answer in 5 s") == 2
 
 
 async def test_a_new_hello_knows_nothing() -> None:
