@@ -15,6 +15,7 @@ import httpx
 import yaml
 
 from iop.domain.law import violations_of_status
+from tests.fakes.authority import Authority
 
 ROOT = Path(__file__).resolve().parents[2]
 DEADLINE = 60.0  # seconds: generous, since the machine may be loaded; nothing waits that long when all is well
@@ -136,6 +137,7 @@ class Cluster:
     options: dict[str, Any] = field(default_factory=dict)
     rate: float = 50.0
     engines: Engines = field(default_factory=Simulators)
+    tls: Authority | None = None
     processes: dict[str, Process] = field(default_factory=dict)
     #: one client for everything: a new one per request costs more than the request
     client: httpx.AsyncClient = field(
@@ -146,6 +148,21 @@ class Cluster:
         )
     )
     ended: list[Process] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """With `tls`, every port of Edge and Control Plane has a certificate of that authority."""
+        if self.tls is not None:
+            self.options |= {"tls": {port: self.tls.issue(port) for port in ("openai", "nodes", "admin")}}
+            self.client = httpx.AsyncClient(
+                trust_env=False,
+                timeout=DEADLINE,
+                limits=httpx.Limits(max_connections=None, max_keepalive_connections=0),
+                verify=self.tls.trust(),
+            )
+
+    def at(self, port: str, process: str = "edge") -> str:
+        """Base URL of a port of the Edge or the Control Plane."""
+        return f"http{'s' if self.tls else ''}://{self.processes[process].ready[port]}"
 
     async def start(self) -> None:
         """Start everything and wait until all three providers are ready."""
@@ -215,7 +232,7 @@ class Cluster:
         path = self.folder / f"{node_id}.yaml"
         data = {
             "node": {"id": node_id},
-            "edge": {"addr": self.processes["edge"].ready["nodes"]},
+            "edge": {"addr": self.processes["edge"].ready["nodes"], **self._trust()},
             "state_dir": f"state-{node_id}",
         }
         path.write_text(yaml.safe_dump(data), encoding="utf-8")
@@ -224,9 +241,13 @@ class Cluster:
     async def start_control(self) -> None:
         """Start the Control Plane over the Edge."""
         path = self.folder / "control.yaml"
-        edges = [{"id": "edge-test", "admin_url": f"http://{self.processes['edge'].ready['admin']}"}]
-        path.write_text(yaml.safe_dump({"listen": "127.0.0.1:0", "edges": edges}), encoding="utf-8")
+        edges = [{"id": "edge-test", "admin_url": self.at("admin"), **self._trust()}]
+        tls = {"tls": self.tls.issue("control")} if self.tls is not None else {}
+        path.write_text(yaml.safe_dump({"listen": "127.0.0.1:0", "edges": edges, **tls}), encoding="utf-8")
         await self.spawn("control", python_command("control", "--config", str(path), "serve"))
+
+    def _trust(self) -> dict[str, str]:
+        return {"ca_file": str(self.tls.ca_file)} if self.tls is not None else {}
 
     def engine(self, provider: str) -> str:
         """host:port of a provider's engine."""
@@ -235,7 +256,7 @@ class Cluster:
     @property
     def openai(self) -> str:
         """Base URL of the OpenAI API."""
-        return f"http://{self.processes['edge'].ready['openai']}/v1"
+        return f"{self.at('openai')}/v1"
 
     @property
     def total(self) -> int:
@@ -248,14 +269,14 @@ class Cluster:
 
     async def status(self) -> dict[str, Any]:
         """The Edge's status; each one read must satisfy the conservation law."""
-        body: dict[str, Any] = await self.get(f"http://{self.processes['edge'].ready['admin']}/status")
+        body: dict[str, Any] = await self.get(f"{self.at('admin')}/status")
         assert violations_of_status(body) == [], json.dumps(body)
         return body
 
     async def events_after(self, seq: int, count_ended: int) -> list[dict[str, Any]]:
         """Events after `seq`, read until `count_ended` `ended` events have come."""
         events: list[dict[str, Any]] = []
-        url = f"http://{self.processes['edge'].ready['admin']}/events"
+        url = f"{self.at('admin')}/events"
         async with (
             asyncio.timeout(DEADLINE),
             self.client.stream("GET", url, headers={"Last-Event-ID": str(seq)}, timeout=None) as response,

@@ -4,6 +4,7 @@ import asyncio
 import json
 import re
 import socket
+import ssl
 import struct
 from dataclasses import dataclass
 from typing import Any
@@ -41,7 +42,9 @@ class RawClient:
         self.seen = bytearray()
 
     @classmethod
-    async def connect(cls, address: tuple[str, int], *, receive_buffer: int | None = None) -> "RawClient":
+    async def connect(
+        cls, address: tuple[str, int], *, receive_buffer: int | None = None, tls: ssl.SSLContext | None = None
+    ) -> "RawClient":
         """Connect and send nothing yet; `receive_buffer` bytes is what the kernel takes for a client that is slow."""
         sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         sock.setblocking(False)
@@ -52,7 +55,8 @@ class RawClient:
         except OSError:
             sock.close()
             raise
-        return cls(*await asyncio.open_connection(sock=sock))
+        name = address[0] if tls is not None else None
+        return cls(*await asyncio.open_connection(sock=sock, ssl=tls, server_hostname=name))
 
     async def send(self, data: bytes) -> None:
         """Send bytes as they are."""

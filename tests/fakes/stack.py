@@ -23,6 +23,7 @@ from iop.node.service import NodeService
 from iop.wiring.edge import EdgeService
 from iop.wiring.node import build_node
 from tests.fakes.agents import living
+from tests.fakes.authority import Authority
 from tests.fakes.fake_up import Exchange, FakeUp, Script, healthy, response
 from tests.fakes.raw_client import Answer, RawClient
 from tests.fakes.until import until
@@ -54,6 +55,7 @@ class Stack:
     edge: EdgeService
     ready: dict[str, str]
     marker: str
+    tls: Authority | None = None
     ups: list[FakeUp] = field(default_factory=list)
     nodes: list[NodeService] = field(default_factory=list)
     clients: list[RawClient] = field(default_factory=list)
@@ -71,7 +73,7 @@ class Stack:
     @property
     def base_url(self) -> str:
         """Base URL for OpenAI clients."""
-        return f"http://{self.ready['openai']}/v1"
+        return f"http{'s' if self.tls else ''}://{self.ready['openai']}/v1"
 
     async def open(self, body: Any = None, path: str = CHAT, *headers: str) -> RawClient:
         """Send a request (default: a plain chat request for `m`) and read nothing yet."""
@@ -81,7 +83,8 @@ class Stack:
 
     async def connect(self, port: str = "openai", *, receive_buffer: int | None = None) -> RawClient:
         """Connect to a port of the Edge and send nothing yet; closed with the stack at the latest."""
-        self.clients.append(await RawClient.connect(self.address(port), receive_buffer=receive_buffer))
+        tls = self.tls.trust() if self.tls is not None else None
+        self.clients.append(await RawClient.connect(self.address(port), receive_buffer=receive_buffer, tls=tls))
         return self.clients[-1]
 
     async def post(self, body: Any = None, path: str = CHAT, *headers: str) -> Answer:
@@ -161,17 +164,19 @@ async def stack(
     *engines: Engine,
     agents: Mapping[str, Sequence[str]] | None = None,
     checks_request: bool = True,
+    tls: Authority | None = None,
     **options: Any,
 ) -> AsyncIterator[Stack]:
     """Run the stack; model `m` is served by every provider as `m`, each agent is a model of its name on node n1.
 
     `options` are further keys of edge.yaml. On the way out the invariants are asserted (see `_settled`).
+    With `tls` all three ports speak TLS with its certificates.
     `checks_request=False` leaves out the last normal request, for engines that can serve none.
     """
     before = _sockets(), asyncio.all_tasks()
     with _errors_logged() as errors:
         async with contextlib.AsyncExitStack() as parts:
-            made = await _start(folder, parts, engines, dict(agents or {}), options)
+            made = await _start(folder, parts, engines, dict(agents or {}), options, tls)
             parts.push_async_callback(made.close_clients)
             yield made
             await _settled(made, checks_request=checks_request)
@@ -203,7 +208,10 @@ async def _start(
     engines: Sequence[Engine],
     agents: dict[str, Sequence[str]],
     options: dict[str, Any],
+    tls: Authority | None,
 ) -> Stack:
+    if tls is not None:
+        options["tls"] = {port: tls.issue(port) for port in ("openai", "nodes", "admin")}
     ups, urls = [], []
     for engine in engines:
         if isinstance(engine.script, str):
@@ -218,9 +226,9 @@ async def _start(
     assert loaded.ok, loaded.findings
     edge = EdgeService(loaded, release_id="test")
     parts.push_async_callback(edge.stop)
-    made = Stack(edge, dict(word.split("=") for word in (await edge.start()).split()[1:]), marker, ups)
+    made = Stack(edge, dict(word.split("=") for word in (await edge.start()).split()[1:]), marker, tls, ups)
     for node_id in sorted({engine.node for engine in engines} | {"n1"}):
-        made.nodes.append(await _start_node(folder, parts, node_id, made.ready["nodes"]))
+        made.nodes.append(await _start_node(folder, parts, node_id, made))
     # before an engine's first probe its provider is ready too: a case that closes an engine must come after it
     await until(lambda: all(len(node._probes.verdicts) == len(node._runtime.providers) for node in made.nodes))
     await made.until(
@@ -232,9 +240,10 @@ async def _start(
     return made
 
 
-async def _start_node(folder: Path, parts: contextlib.AsyncExitStack, node_id: str, edge: str) -> NodeService:
+async def _start_node(folder: Path, parts: contextlib.AsyncExitStack, node_id: str, made: Stack) -> NodeService:
     path = folder / f"{node_id}.yaml"
-    path.write_text(yaml.safe_dump({"node": {"id": node_id}, "edge": {"addr": edge}}), encoding="utf-8")
+    edge = {"addr": made.ready["nodes"]} | ({"ca_file": str(made.tls.ca_file)} if made.tls is not None else {})
+    path.write_text(yaml.safe_dump({"node": {"id": node_id}, "edge": edge}), encoding="utf-8")
     loaded = load_node(path)
     assert loaded.config is not None, loaded.findings
     node = build_node(loaded.config, folder=folder, release_id="test")

@@ -6,7 +6,11 @@ import logging
 import pytest
 
 from iop.edge.links import Links, RunSpec
-from iop.link.messages import End, Run, TurnedAway
+from iop.link.backoff import Backoff
+from iop.link.messages import Config, End, Ready, Run, TurnedAway
+from iop.node.dialer import Dialer
+from iop.transport.link import LinkConnection
+from iop.transport.tasks import TaskSet
 from tests.fakes.link_peers import FakeDirectory, FakeNode, Recorder, hello
 from tests.fakes.until import until
 
@@ -117,3 +121,48 @@ async def test_a_thief_without_the_token_evicts_nobody(edge):
     assert not events.of("lost")
     assert owner_of(links) == (1, "owner")
     await owner.close()
+
+
+class Host:
+    """A real dialer on a host, whose process acknowledges its config."""
+
+    def __init__(self, address: tuple[str, int], instance_id: str) -> None:
+        self.taken_in = 0
+        self.dialer = Dialer(
+            address=address,
+            hello=lambda: hello(instance_id=instance_id),
+            handler=self,
+            backoff=Backoff(first=0.01, cap=0.05),
+        )
+
+    def on_config(self, conn: LinkConnection, config: Config) -> None:
+        self.taken_in += 1
+        conn.send(Ready(generation=config.generation))
+
+    def on_lost(self, reason: str) -> None:
+        """The dialer redials."""
+
+
+async def test_b42_cloned_hosts_do_not_flap(edge, caplog):
+    """Field case B42: of two hosts with one id the first stays; the other tries slowly, and gets the id when it leaves.
+
+    Each end tells it once.
+    """
+    links, events, address = edge
+    tasks = TaskSet()
+    first, clone = Host(address, "first"), Host(address, "clone")
+    tasks.start(first.dialer.run_forever(), name="first")
+    await until(lambda: events.of("ready"))
+    with caplog.at_level(logging.WARNING):
+        tasks.start(clone.dialer.run_forever(), name="clone")
+        await until(lambda: links.turned_away() and links.turned_away()[0].count >= 5)
+    assert owner_of(links) == (1, "first")
+    assert (first.taken_in, clone.taken_in, events.of("lost")) == (1, 0, [])
+    assert clone.dialer.state in {"turned_away:duplicate_node", "connecting"}
+    told = [record.name for record in caplog.records if record.levelno >= logging.WARNING]
+    assert sorted(told) == ["iop.edge.links", "iop.node.dialer"]
+    await first.dialer.stop()
+    await until(lambda: owner_of(links) == (2, "clone"))
+    assert clone.taken_in == 1
+    await clone.dialer.stop()
+    await tasks.close()

@@ -51,10 +51,9 @@ class EdgeService:
         _add_checks(admin, self._core, routes)
         openai = routes.app(HostRule([where.openai.host, *hosts]))
         openai_at = await self._listen(openai, where.openai, server_tls(config.tls.openai))
+        link_tls = server_tls(config.tls.nodes)
         with listening(where.nodes.host, where.nodes.port):
-            nodes_at = join_address(
-                *await self._core.links.listen(where.nodes.host, where.nodes.port, server_tls(config.tls.nodes))
-            )
+            nodes_at = join_address(*await self._core.links.listen(where.nodes.host, where.nodes.port, link_tls))
         admin_at = await self._listen(admin, where.admin, server_tls(config.tls.admin))
         self._note.warn_if_other(self._core.refresher.facts)
         self._note.write(self._core.refresher.facts)
