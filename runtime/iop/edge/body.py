@@ -1,63 +1,15 @@
 """Reading a request body: whole, bounded, decoded once."""
 
-import zlib
+import asyncio
 
 from aiohttp import HttpVersion11, web
 
-from iop.domain.errors import BadRequest, BodyTooLarge, UnsupportedEncoding
+from iop.domain.errors import BadRequest, BodyTooLarge
+from iop.edge.codings import STEP, decoder_for
 from iop.edge.stock import BodyHold
 from iop.transport.http_border import error_response
 
 _CONTINUE = "100-continue"
-
-
-class _Plain:
-    def feed(self, data: bytes, _room: int) -> bytes:
-        return data
-
-    def finish(self) -> None:
-        return None
-
-
-class _Inflate:
-    """One zlib/gzip stream, never holding more than `room` decoded bytes."""
-
-    def __init__(self, wbits: int) -> None:
-        self._wbits = wbits
-        self._decoder = zlib.decompressobj(wbits)
-        self._fed = False
-
-    def feed(self, data: bytes, room: int) -> bytes:
-        try:
-            out = self._decoder.decompress(data, room + 1)
-        except zlib.error:
-            if self._fed or self._wbits != zlib.MAX_WBITS:
-                raise BadRequest("The body does not decode as its Content-Encoding says.") from None
-            # "deflate" is sent both with and without the zlib header
-            self._wbits = -zlib.MAX_WBITS
-            self._decoder = zlib.decompressobj(self._wbits)
-            return self.feed(data, room)
-        self._fed = True
-        if self._decoder.unused_data:
-            raise BadRequest("The body goes on after the end of its compressed stream.")
-        return out
-
-    def finish(self) -> None:
-        if not self._decoder.eof:
-            raise BadRequest("The compressed body is cut short.")
-
-
-def _decoder(request: web.Request) -> _Plain | _Inflate:
-    encodings = [e.strip().lower() for v in request.headers.getall("Content-Encoding", []) for e in v.split(",")]
-    encodings = [e for e in encodings if e and e != "identity"]
-    if not encodings:
-        return _Plain()
-    if encodings in (["gzip"], ["x-gzip"]):
-        return _Inflate(16 + zlib.MAX_WBITS)
-    if encodings == ["deflate"]:
-        return _Inflate(zlib.MAX_WBITS)
-    shown = ", ".join(encodings)[:60]
-    raise UnsupportedEncoding(f"Content-Encoding {shown!r} is not supported: send gzip, deflate or a plain body.")
 
 
 def too_large(limit: int) -> BodyTooLarge:
@@ -74,19 +26,23 @@ async def read_body(request: web.Request, limit: int, hold: BodyHold) -> bytes:
     if request.content_length is not None and request.content_length > limit:
         raise too_large(limit)
     hold.check(request.content_length or 1)
-    decoder = _decoder(request)
+    decoder = decoder_for(request.headers.getall("Content-Encoding", []))
     await _ask_for_it(request)
     parts: list[bytes] = []
     received = decoded = 0
     try:
         async for piece in request.content.iter_any():
             received += len(piece)
-            out = decoder.feed(piece, limit - decoded)
-            decoded += len(out)
-            if received > limit or decoded > limit:
+            if received > limit:
                 raise too_large(limit)
-            hold.add(len(out))
-            parts.append(out)
+            for out in decoder.feed(piece):
+                decoded += len(out)
+                if decoded > limit:
+                    raise too_large(limit)
+                hold.add(len(out))
+                parts.append(out)
+                if len(out) == STEP:
+                    await asyncio.sleep(0)  # others' turn: one piece can decode to all that is allowed
     except web.RequestPayloadError as error:
         raise BadRequest("The request body broke off or is framed wrongly.") from error
     if received:
