@@ -84,6 +84,32 @@ async def _codes(made: Cluster, *calls: list[str]) -> list[int]:
     return [(await refresh(made, *call))[0] for call in calls]
 
 
+async def test_sighup_and_a_restart_with_another_file(three_nodes: Cluster) -> None:
+    """The Edge process takes a changed file over on SIGHUP, keeps its config when the file is bad, and warns after a
+    restart with another file than it applied last.
+    """
+    path, edge = three_nodes.folder / "edge.yaml", three_nodes.processes["edge"]
+    good = path.read_text()
+    load = asyncio.ensure_future(burst(three_nodes, 12, "chat", tokens=100))
+    path.write_text(good.replace("capacity: 4", "capacity: 2"))
+    edge.signal(signal.SIGHUP)
+    await three_nodes.status_where(lambda s: s["totals"]["capacity"] == 8, "the new capacity")
+    path.write_text(good.replace("capacity: 4", "capcity: 4"))
+    edge.signal(signal.SIGHUP)
+    status = await three_nodes.status_where(lambda s: s["config"]["last_error"], "the refusal")
+    assert status["config"]["last_error"].startswith(f"{path}:")
+    assert status["config"]["generation"] == 2
+    assert "did you mean capacity?" in edge.log.read_text()
+    assert all(answer.ok for answer in await load)
+
+    path.write_text(good)
+    assert await edge.stop() == 0
+    await three_nodes.start_edge()
+    assert f"{path} is not what was last applied" in three_nodes.processes["edge"].log.read_text()
+    await three_nodes.all_ready()
+    await three_nodes.calm()
+
+
 async def test_the_control_plane_shows_and_relays_what_the_edge_says(three_nodes: Cluster) -> None:
     """Its status is the Edge's with `control`; its events are the Edge's, resumable by id."""
     assert all(answer.ok for answer in await burst(three_nodes, 11, "responses", tokens=5))

@@ -55,8 +55,9 @@ class EdgeCore:
         directory = Directory(lambda: (self.config, self.refresher.generation))
         self.links = Links(directory=directory, events=self, dead_after=config.link.dead_after)
         ports = RefreshPorts(
-            self._take_over, self._is_connected, self.links.push_config, self.links.acknowledged, self._in_flight
-        )
+            self._take_over, self._is_connected, self.links.push_config, self.links.acknowledged, self._in_flight,
+            self.door.begun,
+        )  # fmt: skip
         self.refresher = Refresher(loaded, ports, time.time)
         self.pool = Pool(self.door, self.links, lambda: self.config)
         self.direct = Direct(self.links, lambda: self.config, self.node_state, self._publish_direct)

@@ -45,14 +45,19 @@ class RefreshReply:
     body: Mapping[str, Any]
 
 
+async def _at_once() -> None:
+    """Wait for nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class RefreshPorts:
     """What a refresh does to the rest of the Edge.
 
-    `take_over` hands the candidate to admission, at once, before the swap. `push_config` sends the config now in force
-    to those of the named nodes that are connected. `acknowledged` waits until a node runs that generation or a later
-    one; False when it did not within the seconds given. `in_flight` tells the slots held per provider id, for a plan's
-    `over_by`.
+    `settled` waits for a moment at which every granted request is on its way to its node: one that came after the new,
+    smaller capacity would be one too many there. `take_over` hands the candidate to admission, before the swap.
+    `push_config` sends the config now in force to those of the named nodes that are connected. `acknowledged` waits
+    until a node runs that generation or a later one; False when it did not within the seconds given. `in_flight` tells
+    the slots held per provider id, for a plan's `over_by`.
     """
 
     take_over: Callable[[EdgeConfig], None]
@@ -60,6 +65,7 @@ class RefreshPorts:
     push_config: Callable[[Sequence[str]], None]
     acknowledged: Callable[[str, int, float], Awaitable[bool]]
     in_flight: Callable[[], Mapping[str, int]] = dict
+    settled: Callable[[], Awaitable[None]] = _at_once
 
 
 class Refresher:
@@ -121,6 +127,8 @@ class Refresher:
     async def _judge(self, ask: RefreshAsk, loaded: Loaded[EdgeConfig]) -> RefreshReply:
         if loaded.config is None:
             return self._refuse(ask, loaded.findings)
+        if ask.mode == "apply":
+            await self._ports.settled()  # no await from here to the swap
         if ask.expect_generation is not None and ask.expect_generation != self.generation:
             findings = (*loaded.findings, _moved_on(ask, self.generation))  # the candidate itself is not at fault
             return RefreshReply(409, self._body(ask, self.generation, Plan((), ()), findings))

@@ -54,14 +54,14 @@ def tell(source: str, reply: RefreshReply) -> None:
     body = reply.body
     generation, changes = body["generation"], len(body["changes"])
     for entry in body["findings"]:
-        _log.log(logging.ERROR if entry["severity"] == "error" else logging.WARNING, "%s", Finding(**entry))
+        _log.warning("%s", Finding(**entry))
     for entry in body["restart_required"]:
-        _log.error("%s: %s needs a restart: %s", source, entry["path"], entry["reason"])
+        _log.warning("%s: %s needs a restart: %s", source, entry["path"], entry["reason"])
     for node in body["nodes"]:
         if not node["acknowledged"]:
             _log.warning("node %s did not acknowledge the config in time", node["id"])
     if reply.status != 200 or body["restart_required"]:
-        _log.error("%s was refused: nothing was changed, generation %d keeps serving", source, generation)
+        _log.warning("%s was refused: nothing was changed, generation %d keeps serving", source, generation)
     elif body["new_generation"] is None:
         _log.info("%s: nothing to do (generation %d)", source, generation)
     else:

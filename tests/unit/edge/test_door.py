@@ -212,3 +212,27 @@ async def test_a_nodes_state_is_told_alone(harness: Harness) -> None:
     """One look-up, for the direct route."""
     assert harness.door.node_state("n") is NodeState.CONNECTED
     assert harness.door.node_state("other") is None
+
+
+async def test_begun_waits_for_a_holder_that_has_not_gone_on(harness: Harness) -> None:
+    """While a slot is handed over and its holder has not had its turn, it waits; for those in line it does not."""
+    first = harness.door.ask(Ask("a", "m"))
+    second = harness.door.ask(Ask("b", "m"))
+    begun = asyncio.ensure_future(harness.door.begun())
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert not begun.done()
+    lease = await first.lease()
+    await begun
+    harness.door.end(lease, Outcome.COMPLETED)
+    assert second.handed_over
+    second.leave()  # its client is gone: nobody goes on with it
+    await harness.door.begun()
+
+
+async def test_begun_does_not_wait_for_ever(harness: Harness) -> None:
+    """A holder that never goes on holds up nobody."""
+    ticket = harness.door.ask(Ask("a", "m"))
+    await harness.door.begun()
+    assert ticket.handed_over
+    ticket.leave()

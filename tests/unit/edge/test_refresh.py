@@ -1,6 +1,7 @@
 """The running config and its replacement."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import PurePath
 
 import pytest
@@ -216,3 +217,19 @@ async def test_a_reload_of_a_bad_file_changes_nothing(tmp_path, make_bad):
     assert reply.status == 422
     assert (edge.pools, refresher.generation) == ([], 1)
     assert str(path) in (refresher.facts.last_error or "")
+
+
+@pytest.mark.parametrize(("mode", "waits"), [("apply", True), ("dry-run", False)])
+async def test_an_apply_waits_until_granted_work_is_on_its_way(mode, waits):
+    """Admission takes over after that moment, and judges the generation that runs then; a plan needs no such moment."""
+    edge, log = FakeEdge(), []
+
+    async def settled():
+        await asyncio.sleep(0)
+        log.append(len(edge.pools))
+
+    ports = replace(edge.ports(), settled=settled)
+    refresher = Refresher(read_edge(TEXT, source=SOURCE), ports, lambda: 50.0)
+    assert (await refresher.refresh(ask(RESIZED, mode, expect=1))).status == 200
+    assert log == [0] * waits
+    assert len(edge.pools) == waits
