@@ -2,13 +2,15 @@
 #   ENV=dev|local          which environment (inventory/<ENV>)
 #   ENGINE=llama           real small models behind the providers instead of simulated ones
 #   ENGINE_URL=… ENGINE_MODEL=…   your own OpenAI-compatible engine behind them
-#   ARGS="…"               further options for ansible-playbook, e.g. ARGS="-e run_tests=false"
+#   WALKS=2000             how many walks make walk takes
+#   ARGS="…"               further options for ansible-playbook (ARGS="-e run_tests=false") or make mutants (ARGS=--walk)
 
 SHELL := /bin/sh
 BASE_PYTHON ?= python3
 PYTHON ?= .venv/bin/python
 ENV ?= dev
 ARGS ?=
+WALKS ?= 2000
 STAMP := .venv/.installed
 
 ENGINE_ARGS := $(if $(ENGINE_URL),-e engine_kind=external -e engine_url=$(ENGINE_URL) -e engine_model=$(ENGINE_MODEL),$(if $(ENGINE),-e engine_kind=$(ENGINE)))
@@ -17,7 +19,7 @@ ANY_PYTHON = $(if $(wildcard $(PYTHON)),$(PYTHON),$(BASE_PYTHON))
 LAUNCH = $(PYTHON) playbooks/launch.py
 
 .DEFAULT_GOAL := help
-.PHONY: help tools env venv dev down clean check lint operator-inventory test test-fast test-cluster test-engines test-deploy smoke locks
+.PHONY: help tools env venv dev down clean check lint operator-inventory test test-fast test-cluster test-engines test-deploy walk mutants smoke locks
 
 help: ## list the targets and their settings
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | awk -F'|' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -83,6 +85,12 @@ test-engines: $(READY) ## the same burst over real llama.cpp servers
 
 test-deploy: $(READY) ## deploys into a temporary clone: twice, broken, repaired, removed
 	$(PYTHON) -m pytest -n 2 --dist loadfile tests/deploy
+
+walk: $(READY) ## walk the admission machine for longer, with new choices each time (some minutes)
+	IOP_WALK=$(WALKS) $(PYTHON) -m pytest tests/unit/domain/test_stateful.py
+
+mutants: $(READY) ## put faults into the admission machine, one at a time: each must make a test fail (some minutes)
+	$(PYTHON) -m tests.mutants.run $(ARGS)
 
 operator-inventory: $(READY) ## write agent-test/dev/inventory.yaml from inventory/dev
 	PYTHONPATH=runtime $(PYTHON) -m iop.commands.inventory dev --operator > agent-test/dev/inventory.yaml.new
