@@ -139,6 +139,6 @@ def format_event(data: str, event: str | None = None) -> bytes:
 def comment(text: str) -> bytes:
     """Return the bytes of a comment: one line that ends, and no empty line behind it.
 
-    Readers that dispatch on each empty line (OpenAI's Go library did until 2026) would otherwise see an event without data.
+    Readers that dispatch on each empty line (OpenAI's Go library until 2026) would otherwise see an event without data.
     """
     return f": {text}\n".encode()
