@@ -1,6 +1,7 @@
 """Field case B40: a link that is half open (no FIN ever comes), through a forwarder that stops forwarding."""
 
 import asyncio
+import contextlib
 import time
 
 import pytest
@@ -11,7 +12,9 @@ from iop.link.messages import Config, End, Head, Ready, Run
 from iop.node.dialer import Dialer
 from iop.transport.link import LinkConnection
 from iop.transport.tasks import TaskSet
+from tests.fakes.fake_up import Exchange, chunk, event, stream_head
 from tests.fakes.link_peers import FakeDirectory, Recorder, hello
+from tests.fakes.stack import Engine, _start_node, answer_ok, chat, stack
 from tests.fakes.until import until
 
 DEAD_AFTER = 1.0
@@ -134,3 +137,49 @@ async def test_both_ends_notice_and_the_node_comes_back(tasks):
     await running
     await links.close(going_away=False)
     await forwarder.close()
+
+
+async def _hang(exchange: Exchange) -> None:
+    """A stream begins and goes nowhere; any other request is never answered."""
+    if b'"stream": true' in exchange.body:
+        await exchange.send(stream_head())
+        await exchange.send(chunk(event({"choices": [{"delta": {"content": "first"}}]})))
+    await exchange.peer_left.wait()
+
+
+async def test_b40_what_has_not_begun_goes_back_to_the_line(tmp_path, tasks):
+    """The whole stack: the stream ends with an error event, the other request waits again; another node serves it."""
+    options = {"link": {"dead_after": f"{DEAD_AFTER:g}s"}}
+    engines = Engine(_hang, capacity=2), Engine(answer_ok, node="n2")
+    async with (
+        stack(tmp_path, *engines, checks_request=False, **options) as s,
+        contextlib.AsyncExitStack() as parts,
+    ):
+        for node in s.nodes:
+            await node.stop()
+        direct, forwarder = s.ready["nodes"], Forwarder(s.address("nodes"), tasks)
+        s.ready["nodes"] = "{}:{}".format(*await forwarder.listen())
+        parts.push_async_callback(forwarder.close)
+        await _start_node(tmp_path, parts, "n1", s)
+        await s.until(lambda status: status["provider_snapshots"][0]["state"] == "ready")
+        stream = await s.open(chat(stream=True))
+        await stream.until(b"first")
+        held = await s.open()
+        await until(lambda: len(s.up.requests) == 2)
+
+        forwarder.pause()
+        await s.until(lambda status: status["nodes"][0]["state"] == "offline")
+        assert s.load() == (0, 1)
+        assert s.totals("failed", "returned") == (1, 1)
+        answer = await stream.answer()
+        assert b'"error"' in answer.body
+        assert b"[DONE]" not in answer.body
+        await until(lambda: s.up.peers_left == 2)  # the node noticed, too, and stopped its engine's work
+
+        s.ready["nodes"] = direct
+        await _start_node(tmp_path, parts, "n2", s)
+        assert (await held.answer()).status == 200
+        await s.until(lambda status: status["nodes"][0]["connected"])
+        forwarder.resume()  # what comes late from the old link counts nowhere
+        await s.idle()
+        assert s.totals("completed", "failed", "returned") == (1, 1, 1)
