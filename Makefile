@@ -79,8 +79,9 @@ test-cluster: $(READY) ## whole processes: three nodes, kills, bursts
 	$(PYTHON) -m pytest -n 2 --dist loadfile tests/cluster
 
 # exit code 3: no build for this system; pytest then names it as the reason of each skip
-test-engines: $(READY) ## the same burst over real llama.cpp servers
+test-engines: $(READY) ## the pool over real llama.cpp, vllm-mlx and mlx_lm servers
 	@$(PYTHON) playbooks/roles/engines/files/install_llama.py --project . --into build/engines >/dev/null || test $$? -eq 3
+	@$(PYTHON) -m tests.engines.install_mlx --into build/engines >/dev/null || test $$? -eq 3
 	$(PYTHON) -m pytest tests/engines
 
 test-deploy: $(READY) ## deploys into a temporary clone: twice, broken, repaired, removed

@@ -1,4 +1,4 @@
-"""Fixtures: llama.cpp in its folder, the tiny model, three nodes over three real servers."""
+"""Fixtures: real engines in their folders, the tiny model, three nodes over three llama.cpp servers."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -7,12 +7,19 @@ import pytest
 
 from tests.cluster.harness import Cluster, cluster
 from tests.engines.llama import LlamaServers, installed_llama
+from tests.engines.mlx import MlxServers, installed_mlx
 
 
 @pytest.fixture(scope="session")
 def llama(tmp_path_factory: pytest.TempPathFactory) -> LlamaServers:
     """llama.cpp installed (once), and the model written; without a build for this system the tests are skipped."""
     return installed_llama(tmp_path_factory.mktemp("model"))
+
+
+@pytest.fixture(scope="session")
+def mlx(tmp_path_factory: pytest.TempPathFactory) -> MlxServers:
+    """vllm-mlx and mlx_lm installed (once), and the model written; skipped where there is no build of them."""
+    return installed_mlx(tmp_path_factory.mktemp("model"))
 
 
 @pytest.fixture

@@ -43,6 +43,9 @@ async def test_every_call_of_the_sdk(pool: Cluster, sdk: openai.AsyncOpenAI) -> 
     assert events[0].type == "response.created"
     assert events[-1].type == "response.completed"
     assert "".join(e.delta for e in events if e.type == "response.output_text.delta") == events[-1].response.output_text
+    async with sdk.responses.stream(model="pool", input="hello", max_output_tokens=12) as stream:
+        deltas = [event.delta async for event in stream if event.type == "response.output_text.delta"]
+        assert (await stream.get_final_response()).output_text == "".join(deltas) != ""
     with pytest.raises(openai.NotFoundError, match="nothing"):  # llama.cpp itself answers for any name
         await sdk.chat.completions.create(model="nothing", messages=hello)
     await pool.calm()

@@ -24,21 +24,21 @@ ALIGNMENT = 32
 
 def write_tiny_model(path: Path) -> Path:
     """Write the model to `path` and return it."""
-    tensors = _tensors(_tokens())
+    named = tensors(vocabulary())
     offset, infos, data = 0, b"", b""
-    for name, (shape, values) in tensors.items():
+    for name, (shape, values) in named.items():
         infos += _string(name) + struct.pack("<I", len(shape)) + struct.pack(f"<{len(shape)}Q", *shape)
         infos += struct.pack("<IQ", 0, offset)  # 0: 32-bit floats
         body = _padded(values.tobytes())
         offset += len(body)
         data += body
-    facts = b"".join(_string(name) + _value(kind, value) for name, kind, value in _facts(_tokens()))
-    head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(_facts(_tokens())))
+    facts = b"".join(_string(name) + _value(kind, value) for name, kind, value in _facts(vocabulary()))
+    head = b"GGUF" + struct.pack("<IQQ", 3, len(named), len(_facts(vocabulary())))
     path.write_bytes(_padded(head + facts + infos) + data)
     return path
 
 
-def _tokens() -> list[str]:
+def vocabulary() -> list[str]:
     """The specials, GPT-2's letters for the 256 bytes, and some whole words."""
     plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
     letters = [chr(byte) for byte in plain] + [chr(256 + n) for n in range(256 - len(plain))]
@@ -71,7 +71,7 @@ def _facts(tokens: list[str]) -> list[tuple[str, int, Any]]:
     ]
 
 
-def _tensors(tokens: list[str]) -> dict[str, tuple[tuple[int, ...], "array[float]"]]:
+def tensors(tokens: list[str]) -> dict[str, tuple[tuple[int, ...], "array[float]"]]:
     """Name -> shape (the fastest dimension first, as GGUF has it) and values."""
     dice = random.Random(7)
     made = {

