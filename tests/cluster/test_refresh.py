@@ -102,7 +102,7 @@ async def test_sighup_and_a_restart_with_another_file(three_nodes: Cluster) -> N
     assert "did you mean capacity?" in edge.log.read_text()
     assert all(answer.ok for answer in await load)
 
-    path.write_text(good)
+    three_nodes.write_edge_config()  # with the ports that the nodes know
     assert await edge.stop() == 0
     await three_nodes.start_edge()
     assert f"{path} is not what was last applied" in three_nodes.processes["edge"].log.read_text()
