@@ -15,3 +15,10 @@ def test_each_mutant_can_be_made(mutant: Mutant) -> None:
     text = (ROOT / mutant.file).read_text(encoding="utf-8")
     assert text.count(mutant.before) == 1
     compile(text.replace(mutant.before, mutant.after), mutant.file, "exec")
+
+
+def test_each_mutant_is_told_with_its_killer() -> None:
+    """The page on the law lists them all, in the catalogue's order."""
+    page = (ROOT / "docs/explanation/capacity-and-the-law.md").read_text(encoding="utf-8")
+    rows = [line.split("|")[1].strip() for line in page.splitlines() if line.startswith("|") and "test_" in line]
+    assert rows == [mutant.name for mutant in MUTANTS]
