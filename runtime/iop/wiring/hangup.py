@@ -25,7 +25,10 @@ class ReloadOnHangup:
         """Take the signal, where there is one."""
         if not hasattr(signal, "SIGHUP"):
             return
-        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._arrived)
+        try:
+            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._arrived)
+        except NotImplementedError:  # a loop without signals, as on Windows
+            return
         self._installed = True
 
     async def close(self) -> None:
