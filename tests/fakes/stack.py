@@ -229,14 +229,14 @@ async def _start(
     made = Stack(edge, dict(word.split("=") for word in (await edge.start()).split()[1:]), marker, tls, ups)
     for node_id in sorted({engine.node for engine in engines} | {"n1"}):
         made.nodes.append(await _start_node(folder, parts, node_id, made))
-    # before an engine's first probe its provider is ready too: a case that closes an engine must come after it
-    await until(lambda: all(len(node._probes.verdicts) == len(node._runtime.providers) for node in made.nodes))
     await made.until(
         lambda s: (
             all(node["connected"] for node in s["nodes"])
             and all(provider["state"] == "ready" for provider in s["provider_snapshots"])
         )
     )
+    # before an engine's first probe its provider is ready too: a case that closes an engine must come after it
+    await until(lambda: all(len(node._probes.verdicts) == len(node._runtime.providers) for node in made.nodes))
     return made
 
 
