@@ -30,6 +30,8 @@ from tests.fakes.until import until
 
 CHAT = "/v1/chat/completions"
 RESPONSES = "/v1/responses"
+#: an agent of kind text by its command, or any entry of `cli.targets`
+Agent = Sequence[str] | Mapping[str, Any]
 CLEAN = {"double_release": 0, "stale_release": 0, "node_over_capacity": 0}
 
 
@@ -162,7 +164,7 @@ def encoded(body: Any) -> bytes:
 async def stack(
     folder: Path,
     *engines: Engine,
-    agents: Mapping[str, Sequence[str]] | None = None,
+    agents: Mapping[str, Agent] | None = None,
     checks_request: bool = True,
     tls: Authority | None = None,
     **options: Any,
@@ -206,7 +208,7 @@ async def _start(
     folder: Path,
     parts: contextlib.AsyncExitStack,
     engines: Sequence[Engine],
-    agents: dict[str, Sequence[str]],
+    agents: dict[str, Agent],
     options: dict[str, Any],
     tls: Authority | None,
 ) -> Stack:
@@ -252,14 +254,9 @@ async def _start_node(folder: Path, parts: contextlib.AsyncExitStack, node_id: s
     return node
 
 
-def _config(
-    engines: Sequence[Engine], urls: Sequence[str], agents: dict[str, Sequence[str]], marker: str
-) -> dict[str, Any]:
+def _config(engines: Sequence[Engine], urls: Sequence[str], agents: dict[str, Agent], marker: str) -> dict[str, Any]:
     """The edge.yaml of the stack as data."""
-    targets = {
-        name: {"kind": "text", "command": list(command), "env": {"IOP_FIELD": marker}}
-        for name, command in agents.items()
-    }
+    targets = {name: _target(agent, marker) for name, agent in agents.items()}
     nodes: dict[str, dict[str, Any]] = {}
     for number, (engine, url) in enumerate(zip(engines, urls, strict=True), start=1):
         node = nodes.setdefault(engine.node, _node(engine.node))
@@ -287,6 +284,11 @@ def _config(
         "models": models,
         "drain_timeout": "200ms",
     }
+
+
+def _target(agent: Agent, marker: str) -> dict[str, Any]:
+    entry = dict(agent) if isinstance(agent, Mapping) else {"kind": "text", "command": list(agent)}
+    return {**entry, "env": {"IOP_FIELD": marker, **entry.get("env", {})}}
 
 
 def _node(node_id: str) -> dict[str, Any]:

@@ -1,11 +1,16 @@
 """`iop-node`: runs work on a host for an Edge that it dials."""
 
 import argparse
+import asyncio
+import dataclasses
+import json
 import sys
 from pathlib import Path
 
-from iop.commands.common import CommandParser, add_serve_options, load_or_report, release_id
+from iop.commands.common import EXIT_FINDINGS, CommandParser, add_serve_options, load_or_report, release_id
 from iop.config.load import load_node
+from iop.config.models import NodeConfig
+from iop.wiring.doctor import examine
 from iop.wiring.node import build_node
 from iop.wiring.serve import serve
 
@@ -19,6 +24,8 @@ def main(argv: list[str] | None = None) -> int:
     assert loaded.config is not None  # no errors, so there is one
     config = loaded.config
     folder = Path(loaded.source).parent
+    if args.command == "doctor":
+        return _doctor(config, folder, as_json=args.json)
     return serve(
         lambda: build_node(config, folder=folder, release_id=release_id()),
         log_level=args.log_level,
@@ -26,11 +33,26 @@ def main(argv: list[str] | None = None) -> int:
     )
 
 
+def _doctor(config: NodeConfig, folder: Path, *, as_json: bool) -> int:
+    checks = asyncio.run(examine(config, folder))
+    ok = all(check.outcome != "failed" for check in checks)
+    if as_json:
+        print(json.dumps({"ok": ok, "checks": [dataclasses.asdict(check) for check in checks]}, indent=2))
+    else:
+        for check in checks:
+            print(f"{check.outcome:7}  {check.name}: {check.detail}")
+            if check.next is not None:
+                print(f"         next: {check.next}")
+    return 0 if ok else EXIT_FINDINGS
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = CommandParser(prog="iop-node", description="Runs work on this host for an Edge that it dials.")
     parser.add_argument("--config", metavar="F", type=Path, required=True, help="node.yaml")
     commands = parser.add_subparsers(dest="command", required=True)
     add_serve_options(commands.add_parser("serve", help="dial the Edge and run its work until SIGTERM"))
+    doctor = commands.add_parser("doctor", help="look at what this host has of all that the node needs")
+    doctor.add_argument("--json", action="store_true", help="print the checks as one JSON object")
     return parser
 
 

@@ -56,7 +56,10 @@ class Redialer(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeParts:
-    """What wiring chooses for a node. `dialer` makes the redialer for a hello maker and a handler."""
+    """What wiring chooses for a node. `dialer` makes the redialer for a hello maker and a handler.
+
+    `remember` is told the status port's address and each config that comes in force.
+    """
 
     identity: Identity
     factory: AdapterFactory
@@ -66,6 +69,7 @@ class NodeParts:
     status_listen: tuple[str, int]
     make_stop_token: Callable[[], StopToken | None]
     request_stop: Callable[[], object]
+    remember: Callable[[str, NodeRuntimeConfig], object] = lambda _status, _runtime: None
 
 
 class NodeService:
@@ -82,6 +86,7 @@ class NodeService:
         self._status = StatusServer(self._picture, parts.request_stop)
         self._dialer = parts.dialer(self.hello, self)
         self._token: str | None = None
+        self._address = ""
         self._link: Connection | None = None
         self._config: Config | None = None
         self._runtime = NodeRuntimeConfig(node_id=parts.identity.node_id)
@@ -93,7 +98,7 @@ class NodeService:
     async def start(self) -> str:
         """Open the status port and begin to dial; the Edge need not be there. Raises PortBusy, OSError, ValueError."""
         self._token = self._parts.read_token()
-        address = await self._status.start(*self._parts.status_listen)
+        self._address = address = await self._status.start(*self._parts.status_listen)
         self._status.token = self._parts.make_stop_token()  # not before: a node that cannot start must not replace it
         self._tasks.start(self._dialer.run_forever(), name="dialer")
         return f"ready node={self._parts.identity.node_id} status={address}"
@@ -151,6 +156,7 @@ class NodeService:
             self._link, self._since = conn, time.monotonic()
             _log.info("connected to the Edge at %s, epoch %d", self._parts.edge_address, config.epoch)
         self._send_ready()
+        self._parts.remember(self._address, config.runtime)
         self._runner.attach(conn)
         if not self._draining:
             self._probes.start(config.runtime, hello=first)

@@ -1,6 +1,7 @@
 """Builds a node from node.yaml."""
 
 import logging
+import os
 import platform
 import signal
 import sys
@@ -13,12 +14,14 @@ import msgspec
 
 from iop import __version__
 from iop.adapters.cli.adapter import CliAdapter
+from iop.adapters.cli.readiness import user
 from iop.adapters.cli.trees import end_orphans
 from iop.adapters.contract import Adapter
 from iop.adapters.openai_compat.adapter import OpenAICompat
 from iop.config.models import NodeConfig
-from iop.link.messages import CliTarget, EngineInstance, Hello
+from iop.link.messages import CliTarget, EngineInstance, Hello, NodeRuntimeConfig
 from iop.node.dialer import Dialer
+from iop.node.memory import Memory, Remembered
 from iop.node.service import Identity, NodeParts, NodeService
 from iop.node.status import StopToken
 from iop.transport.tls import client_context
@@ -99,10 +102,16 @@ def build_node(config: NodeConfig, *, folder: Path, release_id: str) -> NodeServ
             read_token=lambda: read_secret(Path(token_file)) if token_file is not None else None,
             status_listen=(config.status_listen.host, config.status_listen.port),
             make_stop_token=lambda: _stop_token(config, folder),
+            remember=partial(_remember, Memory(state_folder(config, folder), node_id)),
             # not os.kill: on Windows that ends the process at once instead of telling it
             request_stop=lambda: signal.raise_signal(signal.SIGTERM),
         )
     )
+
+
+def _remember(memory: Memory, status: str, runtime: NodeRuntimeConfig) -> None:
+    telling = {name: os.environ[name] for name in ("HOME", "PATH") if name in os.environ}
+    memory.keep(Remembered(status=status, runtime=runtime, user=user(), environment=telling))
 
 
 def read_secret(path: Path) -> str:
@@ -113,11 +122,16 @@ def read_secret(path: Path) -> str:
         raise OSError(f"{path} is not a text file") from None
 
 
+def state_folder(config: NodeConfig, folder: Path) -> Path:
+    """Return where the node keeps its state: `state_dir`, else `state/` beside node.yaml."""
+    return Path(config.state_dir) if config.state_dir is not None else folder / "state"
+
+
 def _stop_token(config: NodeConfig, folder: Path) -> StopToken | None:
-    if config.state_dir is not None:
-        return StopToken.make(Path(config.state_dir), config.node.id)
     try:
-        return StopToken.make(folder / "state", config.node.id)
+        return StopToken.make(state_folder(config, folder), config.node.id)
     except OSError as error:
+        if config.state_dir is not None:
+            raise
         _log.warning("no stop token (%s): POST /stop is not available; set state_dir to a folder of this user", error)
         return None

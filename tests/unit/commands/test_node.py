@@ -1,10 +1,13 @@
 """The command `iop-node`."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from iop.commands import node as command
+from iop.config.models import NodeConfig
+from iop.wiring.doctor import Check
 
 
 def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
@@ -54,3 +57,24 @@ def test_serve_gets_the_built_node(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(command, "build_node", fake_build)
     assert command.main(["--config", str(path), "serve", "--log-format", "json"]) == 0
     assert seen == [(tmp_path, "v7"), "info", "json"]
+
+
+def test_doctor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each check is a line with its next step, or JSON; a failed one makes it exit 1, an unknown one does not."""
+    path = tmp_path / "node.yaml"
+    path.write_text("node: {id: n1}\nedge: {addr: '127.0.0.1:1'}\n", encoding="utf-8")
+    checks = [Check("a", "ok", "fine"), Check("b", "unknown", "unseen", "look there")]
+
+    async def examined(config: NodeConfig, folder: Path) -> list[Check]:
+        assert (config.node.id, folder) == ("n1", tmp_path)
+        return checks
+
+    monkeypatch.setattr(command, "examine", examined)
+    assert command.main(["--config", str(path), "doctor"]) == 0
+    assert capsys.readouterr().out == "ok       a: fine\nunknown  b: unseen\n         next: look there\n"
+    checks.append(Check("c", "failed", "bad", "fix it"))
+    assert command.main(["--config", str(path), "doctor", "--json"]) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert told["ok"] is False
+    assert told["checks"][2] == {"name": "c", "outcome": "failed", "detail": "bad", "next": "fix it"}
+    assert command.main(["--config", str(tmp_path / "none.yaml"), "doctor"]) == 2
