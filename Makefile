@@ -19,7 +19,7 @@ ANY_PYTHON = $(if $(wildcard $(PYTHON)),$(PYTHON),$(BASE_PYTHON))
 LAUNCH = $(PYTHON) playbooks/launch.py
 
 .DEFAULT_GOAL := help
-.PHONY: help tools env venv dev down clean check lint operator-inventory test test-fast test-cluster test-engines test-deploy walk mutants smoke locks
+.PHONY: help tools env venv dev down clean check lint operator-inventory test test-fast test-cluster test-engines test-clients test-deploy walk mutants smoke locks
 
 help: ## list the targets and their settings
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | awk -F'|' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -83,6 +83,12 @@ test-engines: $(READY) ## the pool over real llama.cpp, vllm-mlx and mlx_lm serv
 	@$(PYTHON) playbooks/roles/engines/files/install_llama.py --project . --into build/engines >/dev/null || test $$? -eq 3
 	@$(PYTHON) -m tests.engines.install_mlx --into build/engines >/dev/null || test $$? -eq 3
 	$(PYTHON) -m pytest tests/engines
+
+# made once (500 MB from npm), then found; at most five minutes of tests, and two for one of them
+test-clients: $(READY) ## the official OpenAI SDKs, Vercel ai and Codex over real llama.cpp servers
+	@$(PYTHON) playbooks/roles/engines/files/install_llama.py --project . --into build/engines >/dev/null || test $$? -eq 3
+	@$(PYTHON) tests/clients/install.py --into build/clients >/dev/null || test $$? -eq 3
+	$(PYTHON) -m pytest --timeout 120 --session-timeout 300 tests/clients
 
 test-deploy: $(READY) ## deploys into a temporary clone: twice, broken, repaired, removed
 	$(PYTHON) -m pytest -n 2 --dist loadfile tests/deploy

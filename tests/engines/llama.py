@@ -5,8 +5,8 @@ import contextlib
 import json
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -41,13 +41,15 @@ class LlamaServers:
     ready_word: str = "engine"
     on_disconnect: str = "cancel_streams"
     context: int = CONTEXT
+    #: provider -> most tokens of an answer, for clients that set no limit of their own; without an entry: none
+    predict: Mapping[str, int] = field(default_factory=dict)
 
     def command(self, made: Cluster, provider: str, address: str) -> Sequence[str]:
         """One thread: three servers share the machine."""
         return (
             self.python, "-I", "-u", self.launcher, "--model", self.model, "--alias", f"engine-{provider}",
             "--listen", address, "--slots", str(made.capacities[provider]), "--context", str(self.context),
-            "--threads", "1",
+            "--predict", str(self.predict.get(provider, -1)), "--threads", "1",
         )  # fmt: skip
 
     async def check_calm(self, made: Cluster, provider: str) -> None:

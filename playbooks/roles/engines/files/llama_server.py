@@ -33,6 +33,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--listen", required=True, metavar="HOST:PORT", help="port 0: the system picks one")
     parser.add_argument("--slots", type=int, required=True, metavar="N", help="requests that run at once")
     parser.add_argument("--context", type=int, default=4096, metavar="TOKENS", help="of each slot (4096)")
+    parser.add_argument("--predict", type=int, default=-1, metavar="N", help="most tokens of an answer (-1: no limit)")
     parser.add_argument("--threads", type=int, default=1, metavar="N", help="of the model's work (1)")
     return parser
 
@@ -45,6 +46,7 @@ def _parameters(options: argparse.Namespace, found):  # noqa: ANN001, ANN202 - t
     found.port = int(port)
     found.n_parallel = options.slots
     found.n_ctx = options.slots * options.context  # llama.cpp divides it by the slots
+    found.n_predict = options.predict
     found.cpuparams.n_threads = found.cpuparams_batch.n_threads = options.threads
     found.endpoint_metrics = True
     found.use_jinja = True  # the chat template of the model
