@@ -84,11 +84,11 @@ test-engines: $(READY) ## the pool over real llama.cpp, vllm-mlx and mlx_lm serv
 	@$(PYTHON) -m tests.engines.install_mlx --into build/engines >/dev/null || test $$? -eq 3
 	$(PYTHON) -m pytest tests/engines
 
-# made once (500 MB from npm), then found; at most five minutes of tests, and two for one of them
+# made once (500 MB from npm), then found; five minutes of tests at most, four for any one of them
 test-clients: $(READY) ## the official OpenAI SDKs, Vercel ai and Codex over real llama.cpp servers
 	@$(PYTHON) playbooks/roles/engines/files/install_llama.py --project . --into build/engines >/dev/null || test $$? -eq 3
 	@$(PYTHON) tests/clients/install.py --into build/clients >/dev/null || test $$? -eq 3
-	$(PYTHON) -m pytest --timeout 120 --session-timeout 300 tests/clients
+	$(PYTHON) -m pytest --timeout 240 --session-timeout 300 tests/clients
 
 test-deploy: $(READY) ## deploys into a temporary clone: twice, broken, repaired, removed
 	$(PYTHON) -m pytest -n 2 --dist loadfile tests/deploy

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 DRIVERS = Path(__file__).resolve().parent / "drivers"
-DEADLINE = 110.0  # seconds: generous, since the machine may be loaded
+DEADLINE = 200.0  # seconds: generous, since the machine may be loaded
 
 
 @dataclass(frozen=True)

@@ -204,9 +204,9 @@ def _told(answer: Answer, entity: bytes, *, is_responses: bool) -> None:
 
 
 def _ended(answer: Answer, entity: bytes, *, is_responses: bool) -> None:
-    """What is told, and the connection ends visibly."""
+    """What is told, and a chat stream's connection is cut."""
     _told(answer, entity, is_responses=is_responses)
-    assert answer.cut
+    assert answer.cut is not is_responses
 
 
 def _refused(answer: Answer, entity: bytes, **_: Any) -> None:

@@ -145,7 +145,7 @@ async def test_it_goes_on_through_a_return_to_the_line(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("path", "own"), [(CHAT, []), (RESPONSES, ["response.failed"])])
 async def test_a_deadline_is_an_event_for_streams_and_a_503_for_others(tmp_path: Path, path: str, own: list) -> None:
-    """queue_timeout: a stream that is open gets the error of its API and a cut, anybody else the real status."""
+    """queue_timeout: a stream that is open gets the error and the end of its API, anybody else the real status."""
     engine = Held()
     async with stack(tmp_path, Engine(engine), stream=SOON, queue={"max_wait": "300ms"}) as s:
         first = await s.open()
@@ -153,7 +153,7 @@ async def test_a_deadline_is_an_event_for_streams_and_a_503_for_others(tmp_path:
         clients = [await s.open(_ask(path), path), await s.open(_ask(path, stream=False), path)]
         streamed, whole = [await client.answer() for client in clients]
         assert (whole.status, whole.code, "retry-after" in whole.headers) == (503, "queue_timeout", True)
-        assert streamed.cut
+        assert streamed.cut is (path == CHAT)
         rest = _after_the_comments(streamed, b"")
         assert [error["code"] for error in _errors(rest)][-1] == "queue_timeout"
         assert re.findall(rb"event: (.*)", rest) == [name.encode() for name in own]
@@ -234,10 +234,10 @@ async def test_shutting_down_is_an_event(tmp_path: Path) -> None:
     async with stack(tmp_path, Engine(Held()), stream=SOON, checks_request=False) as s:
         clients = [await _kept_alive(s), await _kept_alive(s, RESPONSES)]
         await s.edge.drain()
-        for client in clients:
+        for client, is_cut in zip(clients, (True, False), strict=True):
             await client.ended()
             answer = parse(bytes(client.seen))
-            assert answer.cut
+            assert answer.cut is is_cut
             assert _errors(_after_the_comments(answer, b""))[-1]["code"] == "shutting_down"
         assert s.totals("failed", "expired") == (1, 1)
 

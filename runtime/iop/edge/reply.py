@@ -96,10 +96,14 @@ class Reply:
     async def fail(self, error: IopError, *, is_end: bool = False) -> web.StreamResponse:
         """Tell `error` in the stream, unless that has told its own end; then cut it. `is_end`: the engine itself
         ended so, and the transfer ends properly.
+
+        A Responses stream always ends properly, as its last event tells how it ended: Codex shows `response.failed`
+        only then, and on a cut nothing but the transport's own error.
         """
         if ending := self._watch.ending(error):
             await self.write(ending)
-        return await self.finish() if is_end else self.cut()
+        has_terminal_event = self.call.operation == "responses"
+        return await self.finish() if is_end or has_terminal_event else self.cut()
 
     async def finish(self) -> web.StreamResponse:
         """End the answer as a whole one."""

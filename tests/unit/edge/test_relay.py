@@ -72,13 +72,13 @@ async def test_a_cut_chat_stream_tells_an_error_and_no_done(edge: EdgeUnderTest)
 
 
 async def test_a_cut_responses_stream_gets_its_terminal_event(edge: EdgeUnderTest) -> None:
-    """Exactly one terminal event arrives, with the stream's own id and its next number."""
+    """Exactly one terminal event arrives, with the stream's own id and its next number; then a proper end."""
     node = await edge.node()
     waiting, run = await _ask(edge, node, "/v1/responses", SSE)
     created = {"type": "response.created", "sequence_number": 0, "response": {"id": "resp_7", "status": "in_progress"}}
     node.send_body(run, f"event: response.created\ndata: {json.dumps(created)}\n\n".encode())
     node.send(End(run=run, outcome="failed", failure="timeout"))
-    got = await _until_cut(await waiting)
+    got = await (await waiting).read()
     events = [json.loads(line[6:]) for line in got.decode().splitlines() if line.startswith("data: ")]
     failed = [e for e in events if e.get("type") == "response.failed"]
 
