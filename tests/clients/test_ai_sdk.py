@@ -2,7 +2,6 @@
 
 import asyncio
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -60,7 +59,7 @@ async def test_generate_text(pool: Cluster, npm: Npm, provider: str) -> None:
         pytest.param(
             "openai",
             marks=pytest.mark.xfail(
-                reason="llama.cpp's response.created has no created_at and no model: the text is whole, with an error part"
+                reason="llama.cpp's response.created has no created_at and no model: an error part beside the text"
             ),
         ),
     ],
