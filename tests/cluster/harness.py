@@ -14,12 +14,11 @@ from typing import Any, Protocol
 import httpx
 import yaml
 
-from iop.domain.law import violations_of_status
 from tests.fakes.authority import Authority
+from tests.fakes.hygiene import check_status, children, faults_in, handles, is_idle
 
 ROOT = Path(__file__).resolve().parents[2]
 DEADLINE = 60.0  # seconds: generous, since the machine may be loaded; nothing waits that long when all is well
-FAULTS = ("Traceback (most recent call last)", "Task was destroyed", "never retrieved", "was never awaited")
 NODES = {
     "mac-codex-node": ("mac-mlx-vllm", 3),
     "gx10-vllm-node": ("gx10-vllm", 4),
@@ -56,16 +55,20 @@ class Process:
     async def start(cls, folder: Path, name: str, command: Sequence[str]) -> "Process":
         """Start the command and wait for its ready line."""
         log = folder / f"{name}.log"
-        env = {**os.environ, "PYTHONPATH": str(ROOT / "runtime"), "PYTHONWARNINGS": "default"}
         with log.open("ab") as stderr:
             child = await asyncio.create_subprocess_exec(
-                *command, cwd=folder, env=env,
+                *command, cwd=folder, env=cls.environment(),
                 stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=stderr,
             )  # fmt: skip
         assert child.stdout is not None
         line = (await asyncio.wait_for(child.stdout.readline(), DEADLINE)).decode()
         assert line.startswith("ready "), f"{name} said {line!r}; log: {log.read_text()}"
         return cls(name, child, dict(word.split("=", 1) for word in line.split()[1:]), log)
+
+    @staticmethod
+    def environment() -> dict[str, str]:
+        """What our programs start with: this checkout's code, and warnings shown."""
+        return {**os.environ, "PYTHONPATH": str(ROOT / "runtime"), "PYTHONWARNINGS": "default"}
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal, if the process is still there."""
@@ -88,8 +91,7 @@ class Process:
 
     def faults(self) -> list[str]:
         """Lines of the log that no healthy process writes."""
-        text = self.log.read_text(encoding="utf-8", errors="replace")
-        return [f"{self.name}: {line}" for line in text.splitlines() if any(f in line for f in FAULTS)]
+        return [f"{self.name}: {line}" for line in faults_in(self.log.read_text(encoding="utf-8", errors="replace"))]
 
 
 class Engines(Protocol):
@@ -270,7 +272,7 @@ class Cluster:
     async def status(self) -> dict[str, Any]:
         """The Edge's status; each one read must satisfy the conservation law."""
         body: dict[str, Any] = await self.get(f"{self.at('admin')}/status")
-        assert violations_of_status(body) == [], json.dumps(body)
+        check_status(body)
         return body
 
     async def events_after(self, seq: int, count_ended: int) -> list[dict[str, Any]]:
@@ -313,21 +315,30 @@ class Cluster:
 
     async def calm(self) -> dict[str, Any]:
         """Wait for 0/0, and check what must then hold: no anomalies, no engine over its slots or still running."""
-        status = await self.status_where(
-            lambda s: (
-                s["totals"]["in_flight"] == s["totals"]["queued"] == 0
-                and not any(n["direct"]["in_flight"] for n in s["nodes"])
-            ),
-            "0/0",
-        )
-        assert status["anomalies"] == {"double_release": 0, "stale_release": 0, "node_over_capacity": 0}
+        status = await self.status_where(is_idle, "0/0")
         for provider in self.capacities:
             await self.engines.check_calm(self, provider)
         return status
 
+    async def nothing_leaked(self) -> None:
+        """Wait until the Edge's connections are those of its nodes and the Control Plane, and no agent is left."""
+        edge = self.processes.get("edge")
+
+        async def sockets_of_edge() -> bool:
+            # three listeners, a link per node, the Control Plane's look, two pairs of the loop's own
+            return sum(name.startswith("socket:") for name in handles(edge.child.pid).values()) <= 3 + len(NODES) + 4
+
+        async def agents() -> bool:
+            return not any(children(self.processes[n].child.pid) for n in NODES if n in self.processes)
+
+        if edge is not None and edge.child.returncode is None:
+            await eventually(sockets_of_edge, "the Edge's connections are closed")
+        await eventually(agents, "no agent is left")
+
     async def close(self) -> None:
         """Stop everything; each living process must exit 0 and no log may hold a fault."""
         await self.client.aclose()
+        await self.nothing_leaked()
         order = sorted(self.processes.values(), key=lambda p: p.name.startswith("engine"))
         codes = {}
         for process in order:

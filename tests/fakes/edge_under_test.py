@@ -14,6 +14,7 @@ import yaml
 from iop.config.load import load_edge
 from iop.link.messages import ProviderHealth, Run
 from iop.wiring.edge import EdgeService
+from tests.fakes.hygiene import check_status, clean_loop, is_idle
 from tests.fakes.link_peers import FakeNode, hello
 from tests.fakes.until import until
 
@@ -101,14 +102,15 @@ async def edge_under_test(folder: Path, **changes: Any) -> AsyncIterator[EdgeUnd
     path.write_text(yaml.safe_dump(config(**changes)), encoding="utf-8")
     loaded = load_edge(path)
     assert loaded.ok, loaded.findings
-    service = EdgeService(loaded, release_id="test")
-    line = await service.start()
-    timeout = aiohttp.ClientTimeout(total=30)
-    async with aiohttp.ClientSession(timeout=timeout) as session:
-        made = EdgeUnderTest(service, folder, dict(word.split("=") for word in line.split()[1:]), session)
-        try:
-            yield made
-        finally:
-            await service.stop()
-    assert made.load() == (0, 0)
-    assert made.status()["anomalies"] == {"double_release": 0, "stale_release": 0, "node_over_capacity": 0}
+    async with clean_loop():
+        service = EdgeService(loaded, release_id="test")
+        line = await service.start()
+        timeout = aiohttp.ClientTimeout(total=30)
+        async with aiohttp.ClientSession(timeout=timeout) as session:
+            made = EdgeUnderTest(service, folder, dict(word.split("=") for word in line.split()[1:]), session)
+            try:
+                yield made
+            finally:
+                await service.stop()
+    check_status(made.status())
+    assert is_idle(made.status())

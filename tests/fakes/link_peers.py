@@ -108,6 +108,7 @@ class FakeNode:
             pass
         finally:
             self.closed = True
+            self.writer.close()
 
     def _message(self, message: Message) -> None:
         self.heard.append(message)

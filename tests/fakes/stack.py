@@ -4,11 +4,8 @@ async with stack(folder, Engine(script, capacity=2), agents={"agent": python(pro
     client = await s.open({"model": "m", ...})
 """
 
-import asyncio
 import contextlib
-import gc
 import json
-import logging
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,13 +15,13 @@ from typing import Any, Literal
 import yaml
 
 from iop.config.load import load_edge, load_node
-from iop.domain.law import violations_of_status
 from iop.node.service import NodeService
 from iop.wiring.edge import EdgeService
 from iop.wiring.node import build_node
 from tests.fakes.agents import living
 from tests.fakes.authority import Authority
 from tests.fakes.fake_up import Exchange, FakeUp, Script, healthy, response
+from tests.fakes.hygiene import check_status, clean_loop, is_idle
 from tests.fakes.raw_client import Answer, RawClient
 from tests.fakes.until import until
 
@@ -32,7 +29,6 @@ CHAT = "/v1/chat/completions"
 RESPONSES = "/v1/responses"
 #: an agent of kind text by its command, or any entry of `cli.targets`
 Agent = Sequence[str] | Mapping[str, Any]
-CLEAN = {"double_release": 0, "stale_release": 0, "node_over_capacity": 0}
 
 
 async def answer_ok(exchange: Exchange) -> None:
@@ -102,8 +98,7 @@ class Stack:
     def status(self) -> dict[str, Any]:
         """The status; each one read must satisfy the conservation law."""
         status: dict[str, Any] = self.edge._core.status()
-        assert violations_of_status(status) == []
-        assert status["anomalies"] == CLEAN
+        check_status(status)
         return status
 
     def totals(self, *names: str) -> tuple[int, ...]:
@@ -143,13 +138,6 @@ class Stack:
         await self.until(is_idle)
 
 
-def is_idle(status: dict[str, Any]) -> bool:
-    """True when a status tells of no work at all."""
-    totals = status["totals"]
-    direct = [node["direct"]["in_flight"] for node in status["nodes"]]
-    return totals["in_flight"] == totals["queued"] == 0 and not any(direct)
-
-
 def chat(text: str = "hi", *, model: str = "m", **more: Any) -> bytes:
     """A chat request."""
     return encoded({"model": model, "messages": [{"role": "user", "content": text}], **more})
@@ -175,25 +163,20 @@ async def stack(
     With `tls` all three ports speak TLS with its certificates.
     `checks_request=False` leaves out the last normal request, for engines that can serve none.
     """
-    before = _sockets(), asyncio.all_tasks()
-    with _errors_logged() as errors:
+    async with clean_loop():
         async with contextlib.AsyncExitStack() as parts:
             made = await _start(folder, parts, engines, dict(agents or {}), options, tls)
             parts.push_async_callback(made.close_clients)
             yield made
             await _settled(made, checks_request=checks_request)
-    await until(lambda: not list(living(made.marker)))
-    await until(lambda: asyncio.all_tasks() - {asyncio.current_task()} <= before[1])
-    gc.collect()  # what was dropped without an end would speak up here (warnings are errors)
-    await until(lambda: _sockets() <= before[0])
-    assert [record.getMessage() for record in errors] == []
+        await until(lambda: not list(living(made.marker)))
 
 
 async def _settled(made: Stack, *, checks_request: bool) -> None:
     """Nothing runs or waits, also as the admin port tells it, and one more normal request succeeds."""
     await made.idle()
     told = (await made.get("/status", "admin")).json
-    assert violations_of_status(told) == []
+    check_status(told)
     assert is_idle(told)
     if not checks_request:
         return
@@ -293,33 +276,3 @@ def _target(agent: Agent, marker: str) -> dict[str, Any]:
 
 def _node(node_id: str) -> dict[str, Any]:
     return {"id": node_id, "adapters": {"openai_compat_instances": []}, "providers": []}
-
-
-@contextlib.contextmanager
-def _errors_logged() -> Any:
-    """Collect log records that no healthy process writes: errors, and anything with a traceback."""
-    records: list[logging.LogRecord] = []
-
-    class Keeper(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            if record.levelno >= logging.ERROR or record.exc_info:
-                records.append(record)
-
-    keeper = Keeper()
-    logging.getLogger().addHandler(keeper)
-    try:
-        yield records
-    finally:
-        logging.getLogger().removeHandler(keeper)
-
-
-def _sockets() -> int:
-    """How many sockets and pipes this process holds (Linux; elsewhere 0)."""
-    folder = Path("/proc/self/fd")
-    if not folder.is_dir():
-        return 0
-    count = 0
-    for handle in folder.iterdir():
-        with contextlib.suppress(OSError):
-            count += str(handle.readlink()).startswith(("socket:", "pipe:"))
-    return count

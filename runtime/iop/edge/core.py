@@ -26,6 +26,7 @@ from iop.edge.status import (
     StatusFacts,
     build_status,
 )
+from iop.edge.uploads import Uploads
 from iop.link.messages import End, Hello, ProviderHealth, Ready
 
 #: seconds that nodes get to answer a cut before the links are closed over them
@@ -51,6 +52,7 @@ class EdgeCore:
         self.token: str | None = token
         self.shutting_down = False
         self.feed = Feed(time.time)
+        self.uploads = Uploads()
         self.door = Door(loop=self.loop, publish=self.feed.publish)
         directory = Directory(lambda: (self.config, self.refresher.generation))
         self.links = Links(directory=directory, events=self, dead_after=config.link.dead_after)
@@ -199,6 +201,7 @@ class EdgeCore:
     async def finish(self) -> None:
         """Take nothing new; let what runs and waits end, at most for drain_timeout; then cut it."""
         self.shutting_down = True
+        self.uploads.end()
         self.door.shut_down()
         try:
             async with asyncio.timeout(self.config.drain_timeout):

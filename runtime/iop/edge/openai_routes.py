@@ -14,7 +14,8 @@ from iop.edge.call import Call, read_call
 from iop.edge.direct import Direct
 from iop.edge.door import Ask
 from iop.edge.pool import Pool
-from iop.edge.stock import BodyStock
+from iop.edge.stock import BodyHold, BodyStock
+from iop.edge.uploads import Uploads
 from iop.openai import models as model_objects
 from iop.openai import paths
 from iop.openai.paths import Operation
@@ -27,6 +28,7 @@ class OpenAIContext(Protocol):
 
     pool: Pool
     direct: Direct
+    uploads: Uploads
     started_at: float
 
     @property
@@ -57,7 +59,7 @@ class OpenAIRoutes:
         if not any(p.id == provider_id for node in config.nodes for p in node.providers):
             raise NotFound(f"There is no provider {provider_id!r}.", code="not_found")
         with self._stock.open(config.queue.max_bytes) as hold:
-            call = await read_call(request, operation, hold, max_body=config.http.max_body)
+            call = await self._read(request, operation, hold)
             model = _find_model(config, call.parsed.model, None)
             if provider_id not in model.providers:
                 raise NotFound(f"Provider {provider_id!r} does not serve the model {model.id!r}.", param="model")
@@ -87,7 +89,7 @@ class OpenAIRoutes:
         config = self._context.config
         key = authorize(request, config.auth.api_keys)
         with self._stock.open(config.queue.max_bytes) as hold:
-            call = await read_call(request, operation, hold, max_body=config.http.max_body)
+            call = await self._read(request, operation, hold)
             return await self._answer(call, key)
 
     async def _answer(self, call: Call, key: ApiKey | None) -> web.StreamResponse:
@@ -104,6 +106,10 @@ class OpenAIRoutes:
             streams=call.parsed.stream,
         )
         return await self._context.pool.answer(call, ask)
+
+    async def _read(self, request: web.Request, operation: Operation, hold: BodyHold) -> Call:
+        async with self._context.uploads.reading():
+            return await read_call(request, operation, hold, max_body=self._context.config.http.max_body)
 
     def _models(self, request: web.Request) -> web.Response:
         key = authorize(request, self._context.config.auth.api_keys)

@@ -5,6 +5,7 @@ a traceback in the log; here it is the error object of the interface, one log li
 """
 
 import asyncio
+import contextlib
 import logging
 from dataclasses import dataclass
 
@@ -50,6 +51,12 @@ class JsonRequestHandler(RequestHandler):
         else:
             self.transport.close()
 
+    def finish(self) -> None:
+        """Close once the answer under way is out; an idle connection closes now."""
+        self.close()
+        if not self._request_in_progress:
+            self.force_close()
+
     def handle_error(
         self,
         request: web.BaseRequest,
@@ -77,11 +84,38 @@ class JsonRequestHandler(RequestHandler):
 
 
 class JsonServer(web.Server):
-    """A low-level aiohttp server that makes `JsonRequestHandler`s."""
+    """A low-level aiohttp server that makes `JsonRequestHandler`s, and tells when its last connection is closed."""
 
     def __init__(self, runner: web.AppRunner, **kwargs: object) -> None:
         app = runner.app
         super().__init__(app._handle, request_factory=app._make_request, **kwargs)  # type: ignore[arg-type]  # noqa: SLF001  (what AppRunner does)
+        self._open: dict[RequestHandler, asyncio.Transport] = {}
+        self._emptied = asyncio.Event()
+
+    async def finish(self) -> None:
+        """Close each connection once its answer is out; returns when the last byte of the last one is sent."""
+        for handler in tuple(self._open):
+            if isinstance(handler, JsonRequestHandler):
+                handler.finish()
+        while self._open:
+            self._emptied.clear()
+            await self._emptied.wait()
+
+    def abort(self) -> None:
+        """Drop what closing connections have not sent yet: their clients do not read."""
+        for transport in tuple(self._open.values()):
+            transport.abort()
+
+    def connection_made(self, handler: RequestHandler, transport: asyncio.Transport) -> None:
+        """aiohttp: a client connected."""
+        super().connection_made(handler, transport)
+        self._open[handler] = transport
+
+    def connection_lost(self, handler: RequestHandler, exc: BaseException | None = None) -> None:
+        """aiohttp: a connection is closed."""
+        super().connection_lost(handler, exc)
+        self._open.pop(handler, None)
+        self._emptied.set()
 
     def __call__(self) -> RequestHandler:
         """Make the handler of one new connection."""
@@ -103,12 +137,28 @@ class Listener:
     runner: web.AppRunner
     tls_server: TlsServer | None = None
 
+    async def finish(self, within: float) -> None:
+        """Accept nothing more; answers under way go out whole, for at most `within` seconds. `close` ends the rest."""
+        server = self.runner.server
+        if self.tls_server is not None:
+            self.tls_server.close()
+        for site in tuple(self.runner.sites):
+            await site.stop()
+        if not isinstance(server, JsonServer):  # closed already
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(within):
+                await server.finish()
+
     async def close(self) -> None:
         """Stop listening, end open connections at once, free everything. Safe to call twice."""
         if self.tls_server is not None:
             self.tls_server.close()
             await self.tls_server.wait_closed()
+        server = self.runner.server
         await self.runner.cleanup()
+        if isinstance(server, JsonServer):
+            server.abort()
 
 
 async def listen(

@@ -1,5 +1,6 @@
 """Builds the Edge from its config and runs it: three listeners around one core."""
 
+import asyncio
 import os
 import secrets
 import uuid
@@ -24,6 +25,8 @@ from iop.transport.tls import ServerTls
 from iop.wiring.applied import AppliedNote
 from iop.wiring.hangup import ReloadOnHangup
 
+#: seconds that clients get at least to read what they are told when their request is cut
+TELL_WITHIN = 1.0
 TOKEN_FILE = "admin.token"  # noqa: S105  (a file's name)
 CHECKS: dict[str, Operation] = {"chat/completions": "chat.completions", "responses": "responses"}
 
@@ -63,8 +66,13 @@ class EdgeService:
         return f"ready edge={config.edge.id} openai={openai_at} nodes={nodes_at} admin={admin_at} release={release}"
 
     async def drain(self) -> None:
-        """Finish what runs and waits, or cut it at `drain_timeout`."""
+        """Finish what runs and waits, or cut it at `drain_timeout`; clients that still read get the rest of it."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + self._core.config.drain_timeout
         await self._core.finish()
+        self._core.feed.close()
+        within = max(TELL_WITHIN, until - loop.time())
+        await asyncio.gather(*(listener.finish(within) for listener in self._listeners))
 
     async def stop(self) -> None:
         """Cut what is left and free everything."""

@@ -9,6 +9,9 @@ from aiohttp import web
 from iop.transport.http_server import listen
 from iop.transport.listening import PortBusy
 from tests.fakes.raw import raw, request
+from tests.fakes.raw_client import RawClient
+
+LARGE = 20_000_000
 
 
 async def _echo(request: web.Request) -> web.Response:
@@ -130,3 +133,44 @@ async def test_a_taken_port_names_its_owner() -> None:
             await listen(_app(), "127.0.0.1", listener.port)
     finally:
         await listener.close()
+
+
+async def _large(_request: web.Request) -> web.Response:
+    return web.Response(body=b"x" * LARGE)
+
+
+async def test_finish_lets_a_slow_reader_have_the_rest() -> None:
+    """An answer that has begun goes out whole, an idle connection is closed, nobody new is let in."""
+    app = _app()
+    app.router.add_get("/large", _large)
+    listener = await listen(app, "127.0.0.1", 0)
+    address = listener.host, listener.port
+    idle = await RawClient.connect(address)
+    slow = await RawClient.connect(address, receive_buffer=4096)
+    await slow.send(b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n")
+    await slow.until(b"xxx")
+    finishing = asyncio.ensure_future(listener.finish(60))
+    await idle.ended()
+    answer = await slow.answer()
+    await finishing
+    with pytest.raises(ConnectionError):
+        await RawClient.connect(address)
+    await listener.close()
+    idle.close()
+
+    assert (len(answer.body), answer.cut) == (LARGE, False)
+
+
+async def test_finish_ends_at_its_time_and_close_cuts() -> None:
+    """A client that does not read holds the stop no longer than it may."""
+    app = _app()
+    app.router.add_get("/large", _large)
+    listener = await listen(app, "127.0.0.1", 0)
+    deaf = await RawClient.connect((listener.host, listener.port), receive_buffer=4096)
+    await deaf.send(b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n")
+    await deaf.until(b"xxx")
+    await listener.finish(0.05)
+    await listener.close()
+    await listener.finish(60)  # after the close there is nothing to finish
+
+    assert (await deaf.answer()).cut

@@ -1,5 +1,6 @@
 """Building the Edge: tokens, ports, the ready line."""
 
+import asyncio
 import socket
 import stat
 from pathlib import Path
@@ -8,9 +9,12 @@ import pytest
 import yaml
 
 from iop.config.load import load_edge
+from iop.link.messages import GoingAway
 from iop.transport.listening import PortBusy
 from iop.wiring.edge import EdgeService, admin_token
 from tests.fakes.edge_under_test import config, edge_under_test
+from tests.fakes.raw_client import RawClient, parse
+from tests.fakes.until import until
 
 
 def _loaded(folder: Path, **changes: object):
@@ -71,3 +75,42 @@ def test_a_config_with_errors_builds_nothing(tmp_path: Path) -> None:
     loaded = _loaded(tmp_path, nodes=[{"id": "n1", "providers": [{"id": "p"}]}])
     with pytest.raises(ValueError, match="errors"):
         EdgeService(loaded, release_id="test")
+
+
+async def test_a_stop_does_not_wait_for_idle_clients(tmp_path: Path) -> None:
+    """An idle connection is closed, a reader of events gets the end of its stream, a half-read upload its 503."""
+    async with edge_under_test(tmp_path, drain_timeout="60s") as edge:
+        idle, reader, upload = [await RawClient.connect(edge.address(p)) for p in ("openai", "admin", "openai")]
+        await idle.send(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        await idle.until(b"ok")
+        await reader.send(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        await reader.until(b"after=")
+        await upload.send(b"POST /v1/responses HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
+        await until(lambda: len(edge.core.uploads) == 1)
+        async with asyncio.timeout(30):
+            await edge.service.drain()
+        for client in (idle, reader, upload):
+            await client.ended()
+            client.close()
+
+        assert reader.seen.endswith(b"0\r\n\r\n")
+        assert parse(bytes(upload.seen)).code == "shutting_down"
+
+
+async def test_while_it_finishes_it_is_not_ready(tmp_path: Path) -> None:
+    """/readyz of both ports says 503 shutting_down, /healthz goes on; a second stop cuts the wait at once."""
+    async with edge_under_test(tmp_path, drain_timeout="60s") as edge:
+        node = await edge.node()
+        waiting = asyncio.ensure_future(edge.post())
+        await edge.run(node)
+        draining = asyncio.ensure_future(edge.service.drain())
+        await until(lambda: edge.core.shutting_down)
+        for port in ("openai", "admin"):
+            ready, healthy = [await edge.session.get(edge.url(path, port)) for path in ("/readyz", "/healthz")]
+            assert ((await ready.json())["error"]["code"], ready.status) == ("shutting_down", 503)
+            assert healthy.status == 200
+        draining.cancel()
+        await edge.service.stop()
+
+        assert (await waiting).status == 503
+        assert await node.expect(GoingAway)
