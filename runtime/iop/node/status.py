@@ -11,7 +11,8 @@ from pathlib import Path
 from aiohttp import web
 
 from iop.transport.hosts import HostRule
-from iop.transport.listening import join_address, listening
+from iop.transport.http_server import Listener, listen
+from iop.transport.listening import join_address
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _HOSTS = HostRule()
@@ -61,11 +62,11 @@ class StatusServer:
         self._picture = picture
         self._request_stop = request_stop
         self.token: StopToken | None = None
-        app = web.Application(middlewares=[_only_by_a_loopback_name])
-        app.router.add_get("/status", self._status)
-        app.router.add_get("/healthz", self._healthz)
-        app.router.add_post("/stop", self._stop)
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2)
+        self._app = web.Application(middlewares=[_only_by_a_loopback_name])
+        self._app.router.add_get("/status", self._status)
+        self._app.router.add_get("/healthz", self._healthz)
+        self._app.router.add_post("/stop", self._stop)
+        self._listener: Listener | None = None
 
     async def start(self, host: str, port: int) -> str:
         """Listen (port 0 = any free one) and return the real `host:port`.
@@ -74,15 +75,13 @@ class StatusServer:
         """
         if not _HOSTS.allows(join_address(host, port)):
             raise ValueError(f"status_listen {join_address(host, port)} is not a loopback address")
-        await self._runner.setup()
-        with listening(host, port):
-            await web.TCPSite(self._runner, host, port).start()
-        real = self._runner.addresses[0]
-        return join_address(str(real[0]), int(real[1]))
+        self._listener = await listen(self._app, host, port)
+        return join_address(self._listener.host, self._listener.port)
 
     async def close(self) -> None:
         """Stop listening. Safe to call twice."""
-        await self._runner.cleanup()
+        if self._listener is not None:
+            await self._listener.close()
 
     async def _status(self, _request: web.Request) -> web.Response:
         return web.json_response(dict(self._picture()))

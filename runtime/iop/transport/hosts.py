@@ -24,9 +24,11 @@ class HostRule:
         if name in self._names or name == local_address:
             return True
         try:
-            return ipaddress.ip_address(name).is_loopback
+            address = ipaddress.ip_address(name)
         except ValueError:
             return False
+        mapped = getattr(address, "ipv4_mapped", None)  # [::ffff:127.0.0.1], as a dual-stack client may write it
+        return bool((mapped or address).is_loopback)
 
     def refusal(self, hosts: list[str], origins: list[str], local_address: str | None = None) -> str | None:
         """Say why these `Host` and `Origin` headers are refused; None when they may pass."""
