@@ -143,7 +143,7 @@ async def node_comes_and_goes(story: Story, up: FakeUp) -> None:
     story.model("m")["providers"]["p8"] = "m"
     await story.apply("added", "added", "rerouted")
     async with contextlib.AsyncExitStack() as parts:
-        await _start_node(story.folder, parts, "n8", story.s.ready["nodes"])
+        await _start_node(story.folder, parts, "n8", story.s)
         await story.ready("p8")
         story.data["nodes"].pop()
         del story.model("m")["providers"]["p8"]
