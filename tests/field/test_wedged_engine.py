@@ -82,7 +82,7 @@ async def test_the_line_waits_for_an_engine_that_comes_back(tmp_path: Path) -> N
 
 
 async def test_a_client_that_does_not_read_makes_no_engine_suspect(tmp_path: Path) -> None:
-    """Bytes that wait for the client are no silence of the engine; write_timeout cuts the client, and the next runs."""
+    """Bytes that wait for the client are no silence of the engine: full and with a waiter, nothing makes it suspect."""
 
     async def flood(exchange: Exchange) -> None:
         if exchange.json["messages"][0]["content"] == "next":
@@ -92,18 +92,16 @@ async def test_a_client_that_does_not_read_makes_no_engine_suspect(tmp_path: Pat
         while not exchange.peer_left.is_set():
             await exchange.send(chunk(event("x" * 60_000)))
 
-    times = {"wedge_after": "500ms", "stream": {"write_timeout": "1500ms"}}
-    async with stack(tmp_path, Engine(flood), **times) as s:
+    async with stack(tmp_path, Engine(flood)) as s:
         stalled = await s.connect(receive_buffer=4096)
         stalled.reader._transport.pause_reading()
         await stalled.post("/v1/chat/completions", chat("stalled", stream=True))
         await s.until(lambda status: status["totals"]["in_flight"] == 1)
-        held_up = s.edge._core.door._admission._pool.fleet.providers["p1"].silence.held_up
-        await s.until(lambda status: held_up)
         waiter = await s.open(chat("next"))
-        before = s.status()["events"]["last_seq"]
+        pool = s.edge._core.door._admission._pool
+        provider = pool.fleet.providers["p1"]
+        await s.until(lambda status: status["totals"]["queued"] == 1 and pool.wedge_due(provider) is None)
+        assert provider.silence.held_up
+        stalled.reset()
         assert (await waiter.answer()).status == 200
         assert s.totals("cancelled", "completed") == (1, 1)
-        told = [event for event in s.edge._core.feed._ring if event.seq > before]
-        assert told
-        assert not any("suspect" in str(event) for event in told)
