@@ -1,10 +1,12 @@
 """A desk to work an Admission from: small pools, terse effects, and the law checked after each call."""
 
+from typing import Any
+
 from iop.domain.admission import Admission
 from iop.domain.effects import Effect, Outcome
 from iop.domain.law import violations
 from iop.domain.snapshots import ModelSnapshot, NodeSnapshot, PoolSnapshot, ProviderSnapshot
-from iop.domain.specs import LineBounds, PoolSpec, ProviderSpec
+from iop.domain.specs import Ask, LineBounds, PoolSpec, ProviderSpec
 
 
 def pool_of(
@@ -47,9 +49,9 @@ class Desk:
             assert effects[-1].totals == self.admission.load()
         return effects
 
-    def ask(self, *request_ids: str, model: str = "m", **options: object) -> list[tuple[object, ...]]:
+    def ask(self, *request_ids: str, model: str = "m", **options: Any) -> list[tuple[object, ...]]:
         """Ask for each; tersely what happened."""
-        return [entry for request in request_ids for entry in terse(self.do("ask", request, model, **options))]
+        return [entry for request in request_ids for entry in terse(self.do("ask", Ask(request, model, **options)))]
 
     def end(self, request_id: str, outcome: Outcome = Outcome.COMPLETED) -> list[tuple[object, ...]]:
         """End the open grant of a request; tersely what happened."""

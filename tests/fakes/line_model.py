@@ -18,6 +18,7 @@ class Waiter:
     arrived: float
     deadline: float
     streams: bool = False
+    owner: str | None = None
     joined: float = 0.0
     lost: float | None = None
     excluded: set[str] = field(default_factory=set)
@@ -50,7 +51,8 @@ class LineModel:
 
     def candidates(self, waiter: Waiter) -> list[str]:
         named = (waiter.only,) if waiter.only else self.models.get(waiter.model, ())
-        return [p for p in named if p in self.capacity and p not in waiter.excluded]
+        ours = [p for p in named if waiter.owner in (None, p)]
+        return [p for p in ours if p in self.capacity and p not in waiter.excluded]
 
     def leases_of(self, provider: str) -> list[int]:
         return [lease for lease, (p, _) in self.held.items() if p == provider]
@@ -214,7 +216,9 @@ class LineModel:
         elif effect.reason == "shutting_down":
             assert self.leaving
         else:
-            assert waiter.only not in self.capacity if waiter.only else waiter.model not in self.models
+            assert not self.candidates(waiter)
+            code = "model_not_found" if waiter.model not in self.models else "previous_response_not_found"
+            assert effect.reason == ("not_found" if waiter.only else code)
         self.finish(waiter)
 
     def on_expired(self, effect: Effect, now: float) -> None:

@@ -6,7 +6,7 @@ from iop.domain.admission import Admission
 from iop.domain.effects import Outcome
 from iop.domain.law import violations
 from iop.domain.snapshots import PoolSnapshot
-from iop.domain.specs import LineBounds, PoolSpec, ProviderSpec
+from iop.domain.specs import Ask, LineBounds, PoolSpec, ProviderSpec
 from tests.fakes.line_model import LineModel, Waiter
 
 NODES = {"a": "n1", "b": "n1", "c": "n2", "d": "n3"}
@@ -65,15 +65,21 @@ class Driver:
 
     # -- requests ----------------------------------------------------------------------------------------------------
 
-    def ask(self, model: str, *, key: str | None = None, only: str | None = None, streams: bool = False) -> None:
+    def ask(
+        self,
+        model: str,
+        *,
+        key: str | None = None,
+        only: str | None = None,
+        owner: str | None = None,
+        streams: bool = False,
+    ) -> None:
+        """`only`: a check of one provider; `owner`: the one that made the response that this continues."""
         number, name = len(self.model.asked), f"r{len(self.model.asked)}"
         deadline = self.now + BOUNDS.max_wait
-        self.model.asked[name] = Waiter(number, name, model, only, key, self.now, deadline, streams)
-        if only is not None:
-            self.do("claim", only, name, model, streams=streams)
-        else:
-            limit = KEY_MAX_WAITING if key else None
-            self.do("ask", name, model, key=key, key_max_waiting=limit, streams=streams)
+        self.model.asked[name] = Waiter(number, name, model, only, key, self.now, deadline, streams, owner)
+        limit = KEY_MAX_WAITING if key else None
+        self.do("ask", Ask(name, model, key, limit, check=only, owner=owner, streams=streams))
 
     def abandon(self, waiter: Waiter) -> None:
         self.do("abandon", waiter.id)

@@ -12,7 +12,7 @@ from iop.domain.fleet import Provider
 from iop.domain.line import Request
 from iop.domain.pool import Pool
 from iop.domain.snapshots import NodeState, PoolSnapshot
-from iop.domain.specs import LineBounds, PoolSpec
+from iop.domain.specs import Ask, LineBounds, PoolSpec
 
 
 class Admission:
@@ -32,35 +32,17 @@ class Admission:
 
     # -- requests ----------------------------------------------------------------------------------------------------
 
-    def ask(
-        self,
-        request_id: str,
-        model: str,
-        now: float,
-        *,
-        key: str | None = None,
-        key_max_waiting: int | None = None,
-        streams: bool = False,
-    ) -> Effects:
-        """Ask for a slot: granted, queued or refused. `streams`: its answer will come as it is made.
+    def ask(self, ask: Ask, now: float) -> Effects:
+        """Ask for a slot: granted, queued or refused.
 
-        The caller knows the model to be of the pool; one that is not is refused (model_not_found). Raises ValueError
-        when a request of that id waits already.
+        The caller knows the model to be of the pool; one that is not is refused (model_not_found), and so is a request
+        whose named provider is gone. Raises ValueError when a request of that id waits already.
         """
-        request = self._arrive(request_id, model, now, key=key, streams=streams)
-        if model not in self._pool.models:
-            self._pool.refuse(request, refusals.model_gone(model))
-        else:
-            self._admit(request, now, key_max_waiting)
-        return self._pool.take_effects()
-
-    def claim(self, provider_id: str, request_id: str, model: str, now: float, *, streams: bool = False) -> Effects:
-        """Ask for a slot of one provider (a check): its drain is ignored, all else is as in `ask`."""
-        request = self._arrive(request_id, model, now, only=provider_id, streams=streams)
+        request = self._arrive(ask, now)
         if not self._pool.candidates(request):
-            self._pool.refuse(request, refusals.provider_gone(provider_id))
+            self._pool.refuse(request, self._pool.nobody_left(request))
         else:
-            self._admit(request, now, None)
+            self._admit(request, now, ask.key_max_waiting)
         return self._pool.take_effects()
 
     def abandon(self, request_id: str, now: float) -> Effects:  # noqa: ARG002 - every event carries its time
@@ -215,7 +197,7 @@ class Admission:
             pool.expire(place, refusals.queue_timeout(request.deadline - request.arrived))
         for place in pool.line.out_of_grace(now, grace):
             request = place.request
-            pool.expire(place, refusals.no_provider_available(request.model, grace, request.failures))
+            pool.expire(place, refusals.no_provider_available(request.model, request.only, grace, request.failures))
         pool.suspect(now)
         return pool.take_effects()
 
@@ -251,27 +233,27 @@ class Admission:
 
     # -- inner steps -------------------------------------------------------------------------------------------------
 
-    def _arrive(
-        self,
-        request_id: str,
-        model: str,
-        now: float,
-        *,
-        key: str | None = None,
-        only: str | None = None,
-        streams: bool,
-    ) -> Request:
-        if request_id in self._pool.line.waiting:
-            raise ValueError(f"a request with the id {request_id!r} waits already")
+    def _arrive(self, ask: Ask, now: float) -> Request:
+        if ask.request_id in self._pool.line.waiting:
+            raise ValueError(f"a request with the id {ask.request_id!r} waits already")
         self._arrivals += 1
         self._pool.ledger.received += 1
-        deadline = now + self._pool.bounds.max_wait
-        return Request(request_id, model, self._arrivals, now, deadline, only, key, streams)
+        return Request(
+            id=ask.request_id,
+            model=ask.model,
+            number=self._arrivals,
+            arrived=now,
+            deadline=now + self._pool.bounds.max_wait,
+            only=ask.check or ask.owner,
+            is_check=ask.check is not None,
+            key=ask.key,
+            streams=ask.streams,
+        )
 
     def _admit(self, request: Request, now: float, key_max_waiting: int | None) -> None:
         pool, limit = self._pool, self._pool.bounds.max_waiting
-        check = request.only is not None
-        usable = [provider for provider in pool.candidates(request) if provider.takes_work(drain_ignored=check)]
+        candidates = pool.candidates(request)
+        usable = [provider for provider in candidates if provider.takes_work(drain_ignored=request.is_check)]
         if self._leaving:
             pool.refuse(request, refusals.shutting_down())
         elif usable:

@@ -1,23 +1,30 @@
 """The line: requests in order of arrival, kept in one heap per group of those that can use the same providers.
 
-A group is all waiters of one model with one set of excluded providers (a check of one provider names that provider
-as well). So the next waiter for a provider is the earliest head among its groups, whatever the length of the line.
-Who leaves from the middle is only marked; marks are swept when they outnumber the living, so that each change costs
-the same in the long run.
+A group is all waiters of one model with one set of excluded providers, or with one that alone will do. So the next
+waiter for a provider is the earliest head among its groups, whatever the length of the line. Who leaves from the
+middle is only marked; marks are swept when they outnumber the living, so that each change costs the same in the long
+run.
 """
 
 import heapq
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from iop.domain.fleet import Provider
 from iop.domain.states import State, advance
 
-#: model, the only provider asked for (a check of one provider) or None, excluded providers
-GroupKey = tuple[str, str | None, frozenset[str]]
-
 _SWEEP_FROM = 64
+
+
+class GroupKey(NamedTuple):
+    """What the waiters of a group have in common. `only`: the one provider that will do, if one was named."""
+
+    model: str
+    only: str | None
+    is_check: bool
+    excluded: frozenset[str]
 
 
 @dataclass(slots=True, eq=False)
@@ -25,7 +32,7 @@ class Request:
     """A request from its asking to its end; `number` is its arrival number, times are in seconds.
 
     `failures` maps each provider that failed it to the kind of failure; these are excluded. `streams`: its answer
-    comes as it is made.
+    comes as it is made. `only`: the one provider that will do; `is_check`: that one's drain is ignored.
     """
 
     id: str
@@ -34,6 +41,7 @@ class Request:
     arrived: float
     deadline: float
     only: str | None = None
+    is_check: bool = False
     key: str | None = None
     streams: bool = False
     failures: dict[str, str] = field(default_factory=dict)
@@ -43,7 +51,7 @@ class Request:
     @property
     def group_key(self) -> GroupKey:
         """Name the group it waits in."""
-        return self.model, self.only, frozenset(self.failures)
+        return GroupKey(self.model, self.only, self.is_check, frozenset(self.failures))
 
     def move(self, *following: State) -> None:
         """Go through these states. Raises IllegalTransition for an arrow that is not in the table."""
@@ -77,7 +85,7 @@ class Group:
     @property
     def is_check(self) -> bool:
         """Tell whether these ask for one named provider, drained or not."""
-        return self.key[1] is not None
+        return self.key.is_check
 
     def add(self, place: Place) -> None:
         """Give a waiter its place by arrival number."""

@@ -66,7 +66,7 @@ def _models(pool: Pool, now: float) -> tuple[ModelSnapshot, ...]:
     queued = dict.fromkeys(pool.models, 0)
     arrived: dict[str, float] = {}
     for group in pool.line.groups.values():
-        model = group.key[0]
+        model = group.key.model
         if model in queued:
             queued[model] += group.live
             first = group.head().request.arrived

@@ -73,8 +73,20 @@ class Pool:
 
     def candidates(self, request: Request) -> tuple[Provider, ...]:
         """Return the declared providers that may still serve this request."""
-        named = self.models.get(request.model, ()) if request.only is None else (request.only,)
+        only, named = request.only, self.models.get(request.model, ())
+        if only is not None:
+            named = (only,) if request.is_check or only in named else ()
         return self.fleet.declared(provider_id for provider_id in named if provider_id not in request.failures)
+
+    def nobody_left(self, request: Request) -> IopError:
+        """Say why this request has no candidate."""
+        if request.only is not None and request.is_check:
+            return refusals.provider_gone(request.only)
+        if request.model not in self.models:
+            return refusals.model_gone(request.model)
+        if request.only is not None and not request.failures:
+            return refusals.response_owner_gone(request.only)
+        return refusals.unreachable(request.model, request.failures)
 
     # -- the line ----------------------------------------------------------------------------------------------------
 

@@ -1,10 +1,7 @@
 """Taking over a new pool: the first config, and each refresh. Live work is never cut here."""
 
-from iop.domain import refusals
 from iop.domain.effects import EffectType
-from iop.domain.errors import IopError
 from iop.domain.fleet import Provider
-from iop.domain.line import Request
 from iop.domain.pool import Pool
 from iop.domain.specs import PoolSpec, ProviderSpec
 
@@ -53,12 +50,4 @@ def _expire_stranded(pool: Pool) -> None:
     for group in list(pool.line.groups.values()):
         if not group.candidates:
             for place in group.places():
-                pool.expire(place, _nobody_left(pool, place.request))
-
-
-def _nobody_left(pool: Pool, request: Request) -> IopError:
-    if request.only is not None:
-        return refusals.provider_gone(request.only)
-    if request.model not in pool.models:
-        return refusals.model_gone(request.model)
-    return refusals.unreachable(request.model, request.failures)
+                pool.expire(place, pool.nobody_left(place.request))

@@ -46,12 +46,17 @@ def queue_timeout(max_wait: float) -> IopError:
     )
 
 
-def no_provider_available(model: str, grace: float, failures: Mapping[str, str]) -> IopError:
-    """503: every provider of the model stayed offline or down for `queue.offline_grace` seconds."""
+def no_provider_available(model: str, only: str | None, grace: float, failures: Mapping[str, str]) -> IopError:
+    """503: every provider of the model, or the `only` one that will do, stayed offline or down for
+    `queue.offline_grace` seconds.
+    """
+    subject = f"Every provider of model '{model}' is offline or down, and none"
+    if only is not None:
+        subject = f"Provider '{only}', the only one that can serve this request, is offline or down, and it has not"
+    verb = "came back" if only is None else "come back"
     tried = f" Tried before: {_list(failures)}." if failures else ""
     return Unavailable(
-        f"Every provider of model '{model}' is offline or down, and none came back within {grace:g}s "
-        f"(queue.offline_grace: {grace:g}s).{tried} Try again later.",
+        f"{subject} {verb} within {grace:g}s (queue.offline_grace: {grace:g}s).{tried} Try again later.",
         code="no_provider_available",
         retry_after=_LATER,
     )
@@ -71,6 +76,16 @@ def model_gone(model: str) -> IopError:
 def provider_gone(provider_id: str) -> IopError:
     """404: no such provider (any more)."""
     return NotFound(f"The provider '{provider_id}' does not exist.", code="not_found")
+
+
+def response_owner_gone(provider_id: str) -> IopError:
+    """404: the provider that made the previous response is not there any more, or serves the model no longer."""
+    return NotFound(
+        f"The previous response was made by provider '{provider_id}', which does not serve this model any more. "
+        "Send the whole conversation without previous_response_id.",
+        code="previous_response_not_found",
+        param="previous_response_id",
+    )
 
 
 def unreachable(model: str, failures: Mapping[str, str]) -> IopError:

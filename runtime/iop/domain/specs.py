@@ -1,4 +1,4 @@
-"""What admission must know of the config: providers with their capacity, pool models, bounds of the line."""
+"""What admission is told: providers, pool models and bounds of the line; and who asks for a slot."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -33,3 +33,21 @@ class PoolSpec:
     models: Mapping[str, tuple[str, ...]]
     bounds: LineBounds = field(default_factory=LineBounds)
     wedge_after: float = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A request at the door, for a slot of any provider of its model unless one is named.
+
+    `owner`: only this provider will do, which made the response that the request continues. `check`: only this one will
+    do, which is to be checked, and its drain is ignored. `key_max_waiting`: places in line for all requests of `key`.
+    `streams`: its answer comes as it is made, so that silence of it means something.
+    """
+
+    request_id: str
+    model: str
+    key: str | None = None
+    key_max_waiting: int | None = None
+    owner: str | None = None
+    check: str | None = None
+    streams: bool = False

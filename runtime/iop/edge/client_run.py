@@ -35,6 +35,9 @@ class ClientRun:
             if self.run is not None:
                 self.run.cancel("limit")
 
+    def made(self, response_id: str) -> None:
+        """The answer is a response of this id."""
+
     @property
     def stopped(self) -> bool:
         """True when its client left or we cut it, whatever end the work then came to."""

@@ -8,7 +8,7 @@ from aiohttp import web
 
 from iop.config.models import DirectRoute, EdgeConfig
 from iop.domain.effects import Outcome
-from iop.domain.errors import Unavailable
+from iop.domain.errors import NotFound, Unavailable
 from iop.domain.snapshots import NodeState
 from iop.edge.call import Call
 from iop.edge.client_run import ClientRun
@@ -85,7 +85,16 @@ class Direct:
             run.cut(reason)
 
     async def answer(self, call: Call, route: DirectRoute) -> web.StreamResponse:
-        """Run and relay. Raises Unavailable when the node is draining or offline, or the agent's failure."""
+        """Run and relay. Raises NotFound when it shall continue a response, as agents keep none; Unavailable when the
+        node is draining or offline; or the agent's failure.
+        """
+        if call.operation == "responses" and call.parsed.previous_response_id is not None:
+            raise NotFound(
+                f"The agent behind {call.parsed.model!r} keeps no responses. "
+                "Send the whole conversation without previous_response_id.",
+                code="previous_response_not_found",
+                param="previous_response_id",
+            )
         self._refuse_if_away(route.node)
         reply = Reply(call, self._current().stream)
         return await reply.complete(self._answer(reply, route))

@@ -7,33 +7,18 @@ watched the work end (never by the HTTP handler that happens to be around).
 import asyncio
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 from iop.domain.admission import Admission
 from iop.domain.effects import Effects, EffectType, Lease, Load, Outcome
 from iop.domain.errors import IopError
 from iop.domain.snapshots import NodeState, PoolSnapshot
-from iop.domain.specs import PoolSpec
+from iop.domain.specs import Ask, PoolSpec
 
 Publish = Callable[[Effects], None]
 
 #: turns of the loop that a holder may take to begin with its slot before nobody waits for it; it takes about three
 MAX_TURNS = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """A request at the door. `provider_id` set: only that provider will do (the admin's check; drain ignored).
-
-    `streams`: its answer comes as it is made, so that silence of it means something.
-    """
-
-    request_id: str
-    model: str
-    key: str | None = None
-    key_max_waiting: int | None = None
-    provider_id: str | None = None
-    streams: bool = False
 
 
 class Ticket:
@@ -111,14 +96,7 @@ class Door:
         while request_id in self._tickets:
             request_id = f"{ask.request_id}~{next(self._numbers)}"
         ticket = self._tickets[request_id] = Ticket(self, request_id)
-        now = self.loop.time()
-        if ask.provider_id is not None:
-            effects = self._admission.claim(ask.provider_id, request_id, ask.model, now, streams=ask.streams)
-        else:
-            effects = self._admission.ask(
-                request_id, ask.model, now, key=ask.key, key_max_waiting=ask.key_max_waiting, streams=ask.streams
-            )
-        self._act(effects)
+        self._act(self._admission.ask(replace(ask, request_id=request_id), self.loop.time()))
         return ticket
 
     def forget(self, ticket: Ticket) -> None:

@@ -8,11 +8,11 @@ from aiohttp import web
 
 from iop.config.models import ApiKey, EdgeConfig, Model
 from iop.domain.errors import MethodNotAllowed, NotFound, Unavailable, UpgradeNotSupported
+from iop.domain.specs import Ask
 from iop.edge.auth import authorize
 from iop.edge.body import expect_handler
 from iop.edge.call import Call, read_call
 from iop.edge.direct import Direct
-from iop.edge.door import Ask
 from iop.edge.pool import Pool
 from iop.edge.stock import BodyHold, BodyStock
 from iop.edge.uploads import Uploads
@@ -63,7 +63,7 @@ class OpenAIRoutes:
             model = _find_model(config, call.parsed.model, None)
             if provider_id not in model.providers:
                 raise NotFound(f"Provider {provider_id!r} does not serve the model {model.id!r}.", param="model")
-            ask = Ask(request_id(request), model.id, provider_id=provider_id, streams=call.parsed.stream)
+            ask = Ask(request_id(request), model.id, check=provider_id, streams=call.parsed.stream)
             return await self._context.pool.answer(call, ask)
 
     async def _dispatch(self, request: web.Request) -> web.StreamResponse:

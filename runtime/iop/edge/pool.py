@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 
 from aiohttp import web
 
@@ -9,10 +10,12 @@ from iop.adapters.contract import RETURNABLE
 from iop.config.models import EdgeConfig
 from iop.config.resources import Provider
 from iop.domain.effects import Lease
+from iop.domain.specs import Ask
 from iop.edge.call import Call
 from iop.edge.client_run import ClientRun
-from iop.edge.door import Ask, Door, Ticket
+from iop.edge.door import Door, Ticket
 from iop.edge.links import Links, NodeOffline, RunSpec
+from iop.edge.owners import ResponseOwners
 from iop.edge.relay import Relay
 from iop.edge.reply import Reply
 from iop.link.messages import End
@@ -25,9 +28,10 @@ _log = logging.getLogger(__name__)
 class Work(ClientRun):
     """A lease with work started for it: settles the lease exactly once, when the work has really ended."""
 
-    def __init__(self, door: Door, lease: Lease) -> None:
+    def __init__(self, door: Door, lease: Lease, owners: ResponseOwners) -> None:
         super().__init__(f"Provider {lease.provider_id}")
         self._door = door
+        self._owners = owners
         self.lease = lease
         self.returned = False
 
@@ -50,6 +54,10 @@ class Work(ClientRun):
         """Something of the answer came."""
         self._door.heard(self.lease)
 
+    def made(self, response_id: str) -> None:
+        """The answer is a response of this id: what continues it must go to this provider."""
+        self._owners.note(response_id, self.lease.provider_id)
+
     def held_up(self) -> None:
         """The client does not read, so that nothing more can come."""
         self._door.held_up(self.lease)
@@ -71,10 +79,13 @@ class Pool:
         self._links = links
         self._current = current
         self._works: set[Work] = set()
+        self._owners = ResponseOwners()
 
     async def answer(self, call: Call, ask: Ask) -> web.StreamResponse:
         """Wait for a slot, run, relay. Raises the IopError to tell the client while nothing was sent."""
         reply = Reply(call, self._current().stream)
+        if call.operation == "responses" and ask.check is None:
+            ask = replace(ask, owner=self._owners.of(call.parsed.previous_response_id))
         return await reply.complete(self._answer(reply, ask))
 
     async def _answer(self, reply: Reply, ask: Ask) -> web.StreamResponse:
@@ -105,7 +116,7 @@ class Pool:
 
     def _start(self, call: Call, lease: Lease, ticket: Ticket) -> Work:
         config = self._current()
-        work = Work(self._door, lease)
+        work = Work(self._door, lease, self._owners)
         provider = _provider(config, lease.provider_id)
         engine_model = _engine_model(config, call.parsed.model, lease.provider_id)
         if provider is None or engine_model is None:  # a refresh took it away between grant and here

@@ -15,6 +15,7 @@ from iop.edge.links import LinkRun
 from iop.edge.reply import Reply
 from iop.link.messages import End, Head
 from iop.openai import headers as allowed
+from iop.openai.watch import response_id
 
 #: bytes of a non-streamed answer held until it is whole; longer ones pass as they come
 HOLD = 1024 * 1024
@@ -52,8 +53,10 @@ class Relay:
         end = _end_of(run)
         if not _is_whole(end):
             raise self.work.error(end)
-        headers = self.reply.headers(_passed(head), self.own_headers)
-        return web.Response(status=head.status, body=b"".join(parts), headers=headers)
+        body = b"".join(parts)
+        if self.reply.call.operation == "responses" and head.status < 300:
+            self._note(response_id(body))
+        return web.Response(status=head.status, body=body, headers=self.reply.headers(_passed(head), self.own_headers))
 
     async def _long(self, run: LinkRun, head: Head, begun: bytes) -> web.StreamResponse:
         await self.reply.begin(head.status, _passed(head), self.own_headers)
@@ -65,7 +68,9 @@ class Relay:
     async def _stream(self, run: LinkRun, head: Head) -> web.StreamResponse:
         await self.reply.begin(head.status, _passed(head), self.own_headers)
         while (piece := await run.read()) is not None:
-            await self.reply.pass_on(piece)
+            # before the client has it, which may go on with this response as soon as it reads its end
+            self._note(self.reply.see(piece))
+            await self.reply.write(piece)
         end = _end_of(run)
         if end.outcome == "completed":
             return await self.reply.finish()
@@ -82,6 +87,10 @@ class Relay:
         await self.reply.begin(head.status, _passed(head), self.own_headers)
         error = failures.late_answer(head.status, _content_type(head), bytes(told), self.work.who)
         return await self.reply.fail(error, is_end=isinstance(error, failures.EngineError))
+
+    def _note(self, made: str | None) -> None:
+        if made is not None:
+            self.work.made(made)
 
 
 def _passed(head: Head) -> dict[str, str]:

@@ -88,10 +88,10 @@ class Reply:
         assert self._response is not None
         await self._bounded(self._response.write(data))
 
-    async def pass_on(self, data: bytes) -> None:
-        """Send bytes of a stream, and watch them."""
+    def see(self, data: bytes) -> str | None:
+        """Watch bytes of a stream that are about to be sent. Return the id of its response, as soon as it is known."""
         self._watch.feed(data)
-        await self.write(data)
+        return self._watch.response_id
 
     async def fail(self, error: IopError, *, is_end: bool = False) -> web.StreamResponse:
         """Tell `error` in the stream, unless that has told its own end; then cut it. `is_end`: the engine itself

@@ -8,6 +8,8 @@ import json
 import re
 from typing import Any
 
+import msgspec
+
 from iop.domain.errors import IopError
 from iop.openai.answers import response_skeleton
 from iop.openai.errors import error_object
@@ -23,6 +25,23 @@ _RESPONSES_MARK = re.compile(
 )
 _SEQUENCE_NUMBER = re.compile(rb'"sequence_number"\s*:\s*(\d{1,15})\b')
 _TERMINAL = frozenset({"response.completed", "response.incomplete", "response.failed"})
+
+
+class _Named(msgspec.Struct):
+    """The one member of a whole response that is of interest."""
+
+    id: str
+
+
+_NAMED = msgspec.json.Decoder(_Named)
+
+
+def response_id(body: bytes) -> str | None:
+    """Return the id of a whole response; None if the body is none."""
+    try:
+        return _NAMED.decode(body).id
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
 
 
 class StreamWatch:

@@ -4,8 +4,8 @@ import pytest
 
 from iop.domain.admission import Admission
 from iop.domain.effects import Effect, Load, Outcome
-from iop.domain.specs import LineBounds
-from tests.fakes.desk import Desk, terse
+from iop.domain.specs import Ask, LineBounds
+from tests.fakes.desk import Desk, pool_of, terse
 
 
 def _error(effects: tuple[Effect, ...]) -> tuple[int, str]:
@@ -17,7 +17,7 @@ def _error(effects: tuple[Effect, ...]) -> tuple[int, str]:
 def test_a_request_that_gets_a_slot_at_once_has_no_queued_effect() -> None:
     """A grant with a free slot is one effect, with the lease and the load right after it."""
     desk = Desk({"a": 3})
-    (effect,) = desk.do("ask", "r1", "m")
+    (effect,) = desk.do("ask", Ask("r1", "m"))
     assert terse((effect,)) == [("granted", "r1", "a")]
     assert (effect.totals, effect.provider) == (Load(3, 1, 0), Load(3, 1, 0))
     assert effect.lease is not None
@@ -121,7 +121,7 @@ def test_max_waiting_lets_so_many_wait() -> None:
     """Field case B10: with queue.max_waiting 3 three wait and the fourth is refused, until a place is free again."""
     desk = Desk({"a": 1}, max_waiting=3)
     desk.ask("r1", "w1", "w2", "w3")
-    refused = desk.do("ask", "w4", "m")
+    refused = desk.do("ask", Ask("w4", "m"))
     assert _error(refused) == (429, "queue_full")
     assert "queue.max_waiting" in refused[0].error.message
     desk.do("abandon", "w2")
@@ -140,7 +140,7 @@ def test_a_key_has_its_own_places() -> None:
     desk = Desk({"a": 1})
     alice = {"key": "alice", "key_max_waiting": 1}
     assert desk.ask("r1", "r2", **alice) == [("granted", "r1", "a"), ("queued", "r2")]
-    refused = desk.do("ask", "r3", "m", **alice)
+    refused = desk.do("ask", Ask("r3", "m", **alice))
     assert _error(refused) == (429, "queue_full")
     assert "auth.api_keys[].max_waiting" in refused[0].error.message
     assert desk.ask("r4", key="bob", key_max_waiting=1) == [("queued", "r4")]
@@ -170,7 +170,7 @@ def test_a_check_takes_a_slot_of_its_provider_in_the_same_order() -> None:
     """It waits behind earlier waiters, ahead of later ones, for that provider only, and counts like any request."""
     desk = Desk({"a": 1, "b": 1})
     desk.ask("r1", "r2", "w1")
-    assert terse(desk.do("claim", "a", "check", "m")) == [("queued", "check")]
+    assert terse(desk.do("ask", Ask("check", "m", check="a"))) == [("queued", "check")]
     desk.ask("w2")
     assert desk.end("r2")[-1] == ("granted", "w1", "b")
     assert desk.end("w1")[-1] == ("granted", "w2", "b")
@@ -183,16 +183,16 @@ def test_a_check_ignores_the_drain() -> None:
     desk = Desk({"a": 1})
     desk.do("drain", "n-a", 500.0, "upgrade")
     assert desk.ask("r1") == [("queued", "r1")]
-    assert terse(desk.do("claim", "a", "c1", "m")) == [("granted", "c1", "a")]
-    assert terse(desk.do("claim", "a", "c2", "m")) == [("queued", "c2")]
+    assert terse(desk.do("ask", Ask("c1", "m", check="a"))) == [("granted", "c1", "a")]
+    assert terse(desk.do("ask", Ask("c2", "m", check="a"))) == [("queued", "c2")]
     assert desk.end("c1") == [("ended", "c1", "a"), ("granted", "c2", "a")]
 
 
 def test_unknown_names_are_refused() -> None:
     """A model that is not of the pool and a provider that does not exist are refused with their 404."""
     desk = Desk({"a": 1})
-    assert _error(desk.do("ask", "r1", "nope")) == (404, "model_not_found")
-    assert _error(desk.do("claim", "nope", "c1", "m")) == (404, "not_found")
+    assert _error(desk.do("ask", Ask("r1", "nope"))) == (404, "model_not_found")
+    assert _error(desk.do("ask", Ask("c1", "m", check="nope"))) == (404, "not_found")
 
 
 def test_shutting_down_refuses_newcomers_and_keeps_waiters() -> None:
@@ -200,7 +200,7 @@ def test_shutting_down_refuses_newcomers_and_keeps_waiters() -> None:
     desk = Desk({"a": 1, "b": 1})
     desk.ask("r1", "r2", "w1", "w2")
     assert desk.do("shut_down") == ()
-    assert _error(desk.do("ask", "r3", "m")) == (503, "shutting_down")
+    assert _error(desk.do("ask", Ask("r3", "m"))) == (503, "shutting_down")
     assert desk.end("r1")[-1] == ("granted", "w1", "a")
     expired = desk.do("expire_all")
     assert (terse(expired), _error(expired)) == ([("expired", "w2")], (503, "shutting_down"))
@@ -212,7 +212,58 @@ def test_shutting_down_refuses_newcomers_and_keeps_waiters() -> None:
 def test_bounds_given_at_the_start_hold_until_the_first_config() -> None:
     """Before any config every model is unknown, so nothing waits and nothing is due."""
     admission = Admission(LineBounds(max_waiting=1))
-    (refused,) = admission.ask("r1", "m", 0.0)
+    (refused,) = admission.ask(Ask("r1", "m"), 0.0)
     assert refused.error is not None
     assert refused.error.code == "model_not_found"
     assert (admission.load(), admission.next_wakeup()) == (Load(0, 0, 0), None)
+
+
+def test_a_request_that_continues_a_response_waits_for_its_maker() -> None:
+    """The maker is full and another has room: it waits in line for its own, in order, and a later one passes nobody."""
+    desk = Desk({"a": 1, "b": 2})
+    assert desk.ask("r1", owner="a") == [("granted", "r1", "a")]
+    assert desk.ask("w1", owner="a") == [("queued", "w1")]
+    assert desk.ask("r2") == [("granted", "r2", "b")]
+    assert desk.ask("r3", "w2") == [("granted", "r3", "b"), ("queued", "w2")]
+    assert desk.end("r1") == [("ended", "r1", "a"), ("granted", "w1", "a")]
+    assert desk.end("w1") == [("ended", "w1", "a"), ("granted", "w2", "a")]
+
+
+def test_the_drain_of_a_responses_maker_is_waited_for() -> None:
+    """Unlike a check, a request that continues a response gets no slot of a draining provider."""
+    desk = Desk({"a": 1, "b": 1})
+    desk.do("drain", "n-a", 200.0, "upgrade")
+    assert desk.ask("w1", owner="a") == [("queued", "w1")]
+    desk.now = 200.0
+    assert ("granted", "w1", "a") in terse(desk.do("tick"))
+
+
+def test_a_response_whose_maker_is_gone_is_not_found() -> None:
+    """At the door and in line: 404 when the provider left the config, or serves the model no longer."""
+    desk = Desk({"a": 1, "b": 1})
+    desk.ask("r1", owner="a")
+    desk.ask("w1", owner="a")
+    effects = desk.do("configure", pool_of({"a": 1, "b": 1}, {"m": ("b",)}))
+    assert [(e.request_id, e.error.code) for e in effects if e.error] == [("w1", "previous_response_not_found")]
+    assert _error(desk.do("ask", Ask("r2", "m", owner="a"))) == (404, "previous_response_not_found")
+    assert _error(desk.do("ask", Ask("r3", "m", owner="never heard of"))) == (404, "previous_response_not_found")
+    assert _error(desk.do("ask", Ask("r4", "gone", owner="a"))) == (404, "model_not_found")
+
+
+def test_a_responses_maker_that_fails_is_not_replaced() -> None:
+    """Its grant fails without a status: nobody else can continue the response, so the client is told 502."""
+    desk = Desk({"a": 1, "b": 1})
+    desk.ask("r1", owner="a")
+    (ended,) = desk.do("give_back", desk.lease_of("r1"), "reset")
+    assert (ended.type.value, ended.outcome, _error((ended,))) == ("ended", "failed", (502, "upstream_unreachable"))
+
+
+def test_a_responses_maker_that_stays_away_is_told_by_name() -> None:
+    """Offline for longer than the grace: 503 names the provider, for the others are there."""
+    desk = Desk({"a": 1, "b": 1}, offline_grace=5.0)
+    desk.do("node_lost", "n-a", 1)
+    assert desk.ask("w1", owner="a") == [("queued", "w1")]
+    desk.now += 5.0
+    (expired,) = desk.do("tick")
+    assert _error((expired,)) == (503, "no_provider_available")
+    assert "Provider 'a', the only one that can serve this request" in expired.error.message

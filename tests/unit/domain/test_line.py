@@ -7,6 +7,7 @@ import pytest
 from iop.domain.effects import Outcome
 from iop.domain.fleet import Node, Provider
 from iop.domain.line import Line, Request
+from iop.domain.specs import Ask
 from iop.domain.states import IllegalTransition, State
 from tests.fakes.cost import lines_run
 from tests.fakes.desk import Desk
@@ -50,7 +51,7 @@ def test_a_provider_that_takes_no_work_gets_nobody() -> None:
     """A full provider has no next waiter, and a draining one only a check of it."""
     line, a = Line(), _ready("a")
     line.join(_request(1), (a,), 0.0)
-    line.join(_request(2, only="a"), (a,), 0.0)
+    line.join(_request(2, only="a", is_check=True), (a,), 0.0)
     a.node.drain_until = 9.0
     place = line.earliest([a])
     assert place is not None
@@ -134,7 +135,7 @@ def _costs_of_hand_overs(length: int, hand_overs: int) -> list[int]:
     desk = Desk({"a": 1}, max_waiting=length, max_wait=1e6)
     admission = desk.admission
     for number in range(length + 1):
-        admission.ask(f"r{number}", "m", 100.0)
+        admission.ask(Ask(f"r{number}", "m"), 100.0)
     leases = range(1, hand_overs + 1)
     return [lines_run(partial(admission.end, lease, Outcome.COMPLETED, 101.0)) for lease in leases]
 
@@ -150,7 +151,7 @@ def test_abandoning_from_the_middle_of_10_000_costs_the_same_in_the_long_run() -
     for length in (100, 10_000):
         desk = Desk({"a": 1}, max_waiting=length, max_wait=1e6)
         for number in range(length + 1):
-            desk.admission.ask(f"r{number}", "m", 100.0)
+            desk.admission.ask(Ask(f"r{number}", "m"), 100.0)
 
         def all_leave(desk: Desk = desk, length: int = length) -> None:
             for number in range(length, 0, -1):

@@ -2,7 +2,7 @@
 
 from iop.domain.effects import Effect, EffectType, Load
 from iop.domain.snapshots import ProviderState
-from iop.domain.specs import PoolSpec, ProviderSpec
+from iop.domain.specs import Ask, PoolSpec, ProviderSpec
 from tests.fakes.desk import Desk, pool_of, terse
 
 
@@ -122,7 +122,7 @@ def test_a_waiting_check_of_a_removed_provider_expires() -> None:
     """Its provider does not exist any more: 404."""
     desk = Desk({"a": 1, "b": 1})
     desk.ask("r1", "r2")
-    desk.do("claim", "b", "check", "m")
+    desk.do("ask", Ask("check", "m", check="b"))
     assert _codes(desk.do("configure", pool_of({"a": 1}))) == {"check": "not_found"}
 
 

@@ -13,11 +13,18 @@ from iop.domain.errors import IopError
         (refusals.key_queue_full(2), 429, "queue_full", ("2", "auth.api_keys[].max_waiting")),
         (refusals.queue_timeout(1.5), 503, "queue_timeout", ("1.5s", "queue.max_wait")),
         (
-            refusals.no_provider_available("m", 30.0, {"p": "reset"}),
+            refusals.no_provider_available("m", None, 30.0, {"p": "reset"}),
             503,
             "no_provider_available",
             ("'m'", "30s", "queue.offline_grace", "p: reset"),
         ),
+        (
+            refusals.no_provider_available("m", "p", 30.0, {}),
+            503,
+            "no_provider_available",
+            ("'p'", "30s", "queue.offline_grace", "has not come back"),
+        ),
+        (refusals.response_owner_gone("p"), 404, "previous_response_not_found", ("'p'", "whole conversation")),
         (refusals.shutting_down(), 503, "shutting_down", ("drain_timeout",)),
         (refusals.model_gone("m"), 404, "model_not_found", ("'m'",)),
         (refusals.provider_gone("p"), 404, "not_found", ("'p'",)),
@@ -40,6 +47,6 @@ def test_429_and_503_tell_when_to_try_again() -> None:
     for error in (refusals.queue_full(1), refusals.key_queue_full(1), refusals.queue_timeout(1.0)):
         assert isinstance(error.retry_after, int)
         assert error.retry_after >= 1
-    assert (refusals.no_provider_available("m", 1.0, {}).retry_after or 0) >= 1
+    assert (refusals.no_provider_available("m", "p", 1.0, {}).retry_after or 0) >= 1
     assert (refusals.shutting_down().retry_after or 0) >= 1
     assert refusals.unreachable("m", {}).retry_after is None

@@ -8,6 +8,7 @@ import pytest
 from iop.domain.effects import Effect, EffectType, Outcome
 from iop.domain.silence import Silence
 from iop.domain.snapshots import ProviderState
+from iop.domain.specs import Ask
 from tests.fakes.cost import lines_run
 from tests.fakes.desk import Desk, pool_of, terse
 
@@ -151,7 +152,7 @@ def test_it_gets_no_new_work_while_silent_and_all_it_can_take_afterwards() -> No
     grown = {"a": 3}
     desk.do("configure", pool_of(grown, wedge_after=20.0, max_wait=1e6))
     assert desk.provider("a").state is SUSPECT
-    assert terse(desk.do("claim", "a", "check", "m")) == [("queued", "check")]
+    assert terse(desk.do("ask", Ask("check", "m", check="a"))) == [("queued", "check")]
     desk.do("abandon", "w1")
     desk.ask("w2")
     assert desk.provider("a").in_flight == 1
@@ -287,9 +288,9 @@ def test_the_words_count_silent_streams() -> None:
 
 def _costs(length: int, step: Callable[[Desk], Callable[[], object]]) -> int:
     desk = Desk({"a": 1}, max_waiting=length + 1, max_wait=1e6, wedge_after=20.0)
-    desk.admission.ask("r1", "m", 100.0, streams=True)
+    desk.admission.ask(Ask("r1", "m", streams=True), 100.0)
     for number in range(length):
-        desk.admission.ask(f"w{number}", "m", 100.0)
+        desk.admission.ask(Ask(f"w{number}", "m"), 100.0)
     return lines_run(step(desk))
 
 

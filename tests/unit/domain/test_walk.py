@@ -33,7 +33,8 @@ class Walk:
         name = self.rng.choice((*MODELS, *MODELS, *MODELS, *MODELS, "unknown"))
         key = self.rng.choice((None, None, "alice", "bob"))
         only = self.rng.choice(sorted(NODES)) if self.rng.random() < 0.08 else None
-        self.driver.ask(name, key=None if only else key, only=only, streams=self.rng.random() < 0.5)
+        owner = self.rng.choice(sorted(NODES)) if only is None and self.rng.random() < 0.08 else None
+        self.driver.ask(name, key=None if only else key, only=only, owner=owner, streams=self.rng.random() < 0.5)
 
     def end(self) -> None:
         if self.model.held:

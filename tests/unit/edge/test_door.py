@@ -9,8 +9,8 @@ from iop.domain.effects import Effects, Lease, Outcome
 from iop.domain.errors import IopError
 from iop.domain.law import violations
 from iop.domain.snapshots import NodeState
-from iop.domain.specs import LineBounds, PoolSpec, ProviderSpec
-from iop.edge.door import Ask, Door
+from iop.domain.specs import Ask, LineBounds, PoolSpec, ProviderSpec
+from iop.edge.door import Door
 from tests.fakes.until import until
 
 
@@ -149,7 +149,7 @@ async def test_a_check_of_one_provider_passes_a_drain(harness: Harness) -> None:
     """The admin's check runs on a draining provider; other requests wait."""
     harness.door.drain("n", 60.0, "maintenance")
     other = harness.door.ask(Ask("a", "m"))
-    check = harness.door.ask(Ask("c", "m", provider_id="p"))
+    check = harness.door.ask(Ask("c", "m", check="p"))
 
     assert (await check.lease()).provider_id == "p"
     assert harness.door.load().queued == 1

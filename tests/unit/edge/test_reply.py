@@ -92,7 +92,8 @@ async def test_a_stream_that_waits_is_opened_and_says_who_answers_in_a_comment()
     async def script(reply: Reply) -> web.StreamResponse:
         assert await reply.during(_a_while(2)) == "lease"
         await reply.begin(200, {"x-ratelimit-limit": "5"}, OWN)
-        await reply.pass_on(b"data: [DONE]\n\n")
+        reply.see(b"data: [DONE]\n\n")
+        await reply.write(b"data: [DONE]\n\n")
         return await reply.finish()
 
     answer = await _answer_of(script)
@@ -144,7 +145,8 @@ async def test_a_stream_that_has_ended_is_told_nothing_more() -> None:
 
     async def script(reply: Reply) -> web.StreamResponse:
         await reply.begin(200, {}, {})
-        await reply.pass_on(b"data: [DONE]\n\n")
+        reply.see(b"data: [DONE]\n\n")
+        await reply.write(b"data: [DONE]\n\n")
         return await reply.fail(Unavailable("gone"), is_end=True)
 
     assert (await _answer_of(script)).body == b"data: [DONE]\n\n"
