@@ -75,9 +75,10 @@ class PosixTree:
         if not self._group:  # never started; 0 would mean our own group
             return
         number = signal.SIGKILL if force else signal.SIGTERM
+        members = self._members()  # before a parent's end hides who descends from it
         with contextlib.suppress(ProcessLookupError, PermissionError):  # macOS: EPERM when only zombies are left
             os.killpg(self._group, number)
-        for pid in self._members():
+        for pid in members:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, number)
 

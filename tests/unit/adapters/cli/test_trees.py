@@ -87,15 +87,17 @@ def test_who_leaves_the_group_is_found():
 
 def test_a_child_without_the_mark_is_found_by_its_parent():
     """A program may clear its children's environment: who descends from a member is one."""
-    program = (
-        LEAVES.replace("start_new_session=True", "start_new_session=True, env={}") + "import time; time.sleep(600)"
-    )
+    program = LEAVES.replace("start_new_session=True", "start_new_session=True, env={}")
+    program = program.replace("import signal, time;", "import os, signal, time;").replace("'up'", "os.getpid()")
     tree = tree_for("linux")
-    with start(tree, program) as process:
-        assert process.stdout.readline() == b"up\n"
+    with start(tree, program + "import time; time.sleep(600)") as process:
+        child = int(process.stdout.readline())
         tree.end(force=True)
         process.wait()
-        wait_gone(tree)
+        until = time.monotonic() + 20
+        while (entry := ProcTable().entry(child)) is not None and entry.lives:
+            assert time.monotonic() < until
+            time.sleep(0.01)
 
 
 def wait_gone(tree):
