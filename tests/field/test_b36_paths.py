@@ -133,3 +133,14 @@ async def test_b36_a_prefix_of_a_providers_base_url_is_kept(tmp_path: Path) -> N
         assert [(await s.post(chat(model=model))).status for model in ("m", "n")] == [200, 200]
         paths = [exchange.path for exchange in up.requests]
         assert paths == ["/api/v1/chat/completions", "/openai/chat/completions"]
+
+
+@pytest.mark.parametrize("line", ["OPTIONS *", "CONNECT 127.0.0.1:80"])
+async def test_b36_a_request_without_a_path(tmp_path: Path, line: str) -> None:
+    """Field case B36: told which paths there are, as for any wrong path."""
+    async with stack(tmp_path, Engine(answer_ok)) as s:
+        client = await s.connect()
+        await client.send(f"{line} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
+        answer = await client.answer()
+        assert (answer.status, answer.code) == (404, "not_found")
+        assert "POST /v1/responses" in answer.json["error"]["message"]

@@ -130,3 +130,24 @@ async def test_an_agent_keeps_no_responses(tmp_path: Path) -> None:
         answer = await s.post({"model": "agent", "input": "go on", "previous_response_id": "resp_1"}, RESPONSES)
         assert (answer.status, answer.json["error"]["code"]) == (404, "previous_response_not_found")
         assert not started.exists()
+
+
+async def test_a_response_too_long_to_hold_has_an_owner_too(tmp_path: Path) -> None:
+    """Its beginning tells its id, while the rest passes by."""
+    continued: list[int] = []
+
+    def engine(number: int) -> Engine:
+        async def script(exchange: Exchange) -> None:
+            if exchange.json.get("previous_response_id"):
+                continued.append(number)
+            text = "x" * 2_000_000
+            await exchange.send(response(200, b'{"id": "resp_%d", "text": "%s"}' % (number, text.encode())))
+
+        return Engine(script)
+
+    async with stack(tmp_path, engine(1), engine(2)) as s:
+        made = [(await s.post(asking(), RESPONSES)).json["id"] for _ in range(2)]
+        assert sorted(made) == ["resp_1", "resp_2"]
+        for response_id in ["resp_2", "resp_2", "resp_1"]:
+            await s.post(asking(previous_response_id=response_id), RESPONSES)
+        assert continued == [2, 2, 1]

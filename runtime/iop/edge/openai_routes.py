@@ -20,7 +20,7 @@ from iop.openai import models as model_objects
 from iop.openai import paths
 from iop.openai.paths import Operation
 from iop.transport.hosts import HostRule
-from iop.transport.http_border import error_middleware, host_middleware, request_id
+from iop.transport.http_border import Handler, error_middleware, host_middleware, request_id
 
 
 class OpenAIContext(Protocol):
@@ -49,7 +49,7 @@ class OpenAIRoutes:
 
     def app(self, hosts: HostRule) -> web.Application:
         """Build the port's application: one catch-all, because clients spell paths in several ways."""
-        app = web.Application(middlewares=[error_middleware, host_middleware(hosts)])
+        app = web.Application(middlewares=[error_middleware, host_middleware(hosts), _name_the_right_path])
         app.router.add_route("*", "/{tail:.*}", self._dispatch, expect_handler=expect_handler)
         return app
 
@@ -126,6 +126,15 @@ class OpenAIRoutes:
         if path == "/readyz" and self._context.shutting_down:
             raise Unavailable("The server is shutting down.", code="shutting_down", retry_after=2)
         return _json({"status": "ready" if path == "/readyz" else "ok"})
+
+
+@web.middleware
+async def _name_the_right_path(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """What has no path at all (`CONNECT host:port`, `OPTIONS *`) matches no route, not even the catch-all."""
+    try:
+        return await handler(request)
+    except web.HTTPNotFound:
+        raise paths.not_found(request.path) from None
 
 
 def _json(body: object) -> web.Response:

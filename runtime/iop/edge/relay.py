@@ -15,7 +15,8 @@ from iop.edge.links import LinkRun
 from iop.edge.reply import Reply
 from iop.link.messages import End, Head
 from iop.openai import headers as allowed
-from iop.openai.watch import response_id
+from iop.openai.sse import EVENT_STREAM, can_stream
+from iop.openai.watch import begun_response_id, response_id
 
 #: bytes of a non-streamed answer held until it is whole; longer ones pass as they come
 HOLD = 1024 * 1024
@@ -35,7 +36,7 @@ class Relay:
         """Relay the whole answer. Raises the IopError of a cut while nothing of it was sent; ConnectionError when the
         client is gone or does not read.
         """
-        is_stream = _content_type(head).startswith("text/event-stream")
+        is_stream = can_stream(head.status) and _content_type(head).startswith(EVENT_STREAM)
         if self.reply.opened and (head.status >= 400 or not is_stream):
             return await self._late(run, head)
         if is_stream:
@@ -59,6 +60,8 @@ class Relay:
         return web.Response(status=head.status, body=body, headers=self.reply.headers(_passed(head), self.own_headers))
 
     async def _long(self, run: LinkRun, head: Head, begun: bytes) -> web.StreamResponse:
+        if self.reply.call.operation == "responses" and head.status < 300:
+            self._note(begun_response_id(begun))
         await self.reply.begin(head.status, _passed(head), self.own_headers)
         await self.reply.write(begun)
         while (piece := await run.read()) is not None:

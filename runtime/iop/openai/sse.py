@@ -7,6 +7,9 @@ events are decoded. `EventSplitter` keeps the bytes, for those who pass events o
 import re
 from dataclasses import dataclass
 
+EVENT_STREAM = "text/event-stream"
+#: successes that have no body (RFC 9110 15.3.5 and 15.3.6)
+_BODILESS = frozenset({204, 205})
 #: bytes of one event that are held until its end comes; a final Responses event repeats the whole answer
 MAX_EVENT = 16 * 1024 * 1024
 
@@ -14,6 +17,11 @@ _LINE_END = re.compile(rb"\r\n|\n|\r")
 #: the end of a line and then an empty line; atomic groups, so that CR LF is never taken for two line ends
 _BLANK_LINE = re.compile(rb"(?>\r\n|\n|\r)(?>\r\n|\n|\r)")
 _BOM = b"\xef\xbb\xbf"
+
+
+def can_stream(status: int) -> bool:
+    """Return whether an answer of this status can be a stream of events; of any other its type says nothing."""
+    return 200 <= status < 300 and status not in _BODILESS
 
 
 class EventTooLargeError(ValueError):

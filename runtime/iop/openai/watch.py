@@ -34,6 +34,8 @@ class _Named(msgspec.Struct):
 
 
 _NAMED = msgspec.json.Decoder(_Named)
+#: bytes at the beginning of a long response in which its id is looked for
+_NEAR = 64 * 1024
 
 
 def response_id(body: bytes) -> str | None:
@@ -42,6 +44,13 @@ def response_id(body: bytes) -> str | None:
         return _NAMED.decode(body).id
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
+
+
+def begun_response_id(begun: bytes) -> str | None:
+    """Return the id of a response of which `begun` is the first part; None if it does not stand near the beginning."""
+    near = begun[:_NEAR]
+    tail = completion(near, b'"x":0')
+    return None if tail is None else response_id(near + tail)
 
 
 class StreamWatch:

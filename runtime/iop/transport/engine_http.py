@@ -22,6 +22,8 @@ CONNECT_TIMEOUT = 10.0
 READ_BUFFER = 64 * 1024
 #: bytes of one header line; engines put whole warnings into headers
 MAX_FIELD = 64 * 1024
+#: below it are interim answers: aiohttp takes them off, but for 101, which would make the client's connection another
+_FIRST_FINAL = 200
 _FULL_ENDPOINTS = ("/chat/completions", "/responses", "/models")
 
 
@@ -69,6 +71,15 @@ class EngineAnswer:
         return self._response.headers.get(name, "")
 
     @property
+    def codings(self) -> str:
+        """What the entity bytes are coded with, in the order in which it was applied; a transfer coding that is not
+        taken off here (any but `chunked`) came last.
+        """
+        named = [(name.lower(), value) for name, value in self.headers]
+        listed = [value for kind in ("content-encoding", "transfer-encoding") for name, value in named if name == kind]
+        return ",".join(part for part in ",".join(listed).split(",") if part.strip().lower() != "chunked")
+
+    @property
     def ends_with_connection(self) -> bool:
         """True when only the end of the connection ends the body, so that a cut cannot be seen in the framing."""
         return "chunked" not in self.header("Transfer-Encoding").lower() and not self.header("Content-Length")
@@ -113,13 +124,16 @@ class EngineHttp:
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             raise EngineError("unreachable", _brief(error)) from error
         except aiohttp.ClientResponseError as error:
-            raise EngineError("broken", f"the answer is not HTTP: {error.message}") from error
+            raise EngineError("broken", f"the answer is not HTTP: {_first_line(error.message)}") from error
         except aiohttp.ServerDisconnectedError as error:
             if not isinstance(error.message, str):  # the head, as far as it came
                 raise EngineError("broken", "the answer was cut within its headers") from error
             raise EngineError("reset", "the connection was closed before a status line") from error
         except (aiohttp.ClientError, OSError) as error:
             raise EngineError("reset", f"connection lost before a status line: {_brief(error)}") from error
+        if response.status < _FIRST_FINAL:
+            response.close()
+            raise EngineError("broken", f"status {response.status} is no final answer")
         return EngineAnswer(response)
 
     async def close(self) -> None:
@@ -176,5 +190,10 @@ def _brief(error: BaseException) -> str:
     """Say what went wrong in one line, without the request's URL."""
     if isinstance(error, aiohttp.ClientConnectorError):
         return f"{error.host}:{error.port}: {error.os_error.strerror or type(error).__name__}"
-    text = str(error).partition("\n")[0]
+    text = _first_line(str(error))
     return text if text and "://" not in text else type(error).__name__
+
+
+def _first_line(text: str) -> str:
+    """Return what aiohttp says without the bytes it shows below it and the exception it wraps."""
+    return text.partition("\n")[0].partition(": <")[0].rstrip(": ")

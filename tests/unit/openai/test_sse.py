@@ -2,7 +2,16 @@
 
 import pytest
 
-from iop.openai.sse import EventSplitter, EventTooLargeError, SSEEvent, SSEParser, comment, format_event, parse_event
+from iop.openai.sse import (
+    EventSplitter,
+    EventTooLargeError,
+    SSEEvent,
+    SSEParser,
+    can_stream,
+    comment,
+    format_event,
+    parse_event,
+)
 
 STREAM = (
     b": ping\n\n"
@@ -122,3 +131,9 @@ def test_a_comment_is_one_line_and_never_an_event():
     assert comment("keep-alive") == b": keep-alive\n"
     parser = SSEParser()
     assert parser.feed(comment("a") + comment("b") + b"data: x\n\n") == [SSEEvent(None, "x")]
+
+
+@pytest.mark.parametrize(("status", "is_one"), [(101, False), (200, True), (204, False), (205, False), (400, False)])
+def test_which_answers_can_be_a_stream_of_events(status, is_one):
+    """Successes that have a body."""
+    assert can_stream(status) is is_one

@@ -213,3 +213,17 @@ def test_what_came_with_an_oversized_event_is_noted(monkeypatch):
     monkeypatch.setattr(watch, "EventSplitter", lambda: sse.EventSplitter(max_event=2000))
     seen = watched("chat.completions", b'data: {"error":{"message":"x"}}\n\ndata: {"x":"' + b"y" * 5000)
     assert seen.error
+
+
+@pytest.mark.parametrize(
+    ("begun", "found"),
+    [
+        (b'{"background": false, "id": "resp_1", "output": [{"id": "msg_1", "text": "ab', "resp_1"),
+        (b'{"output": [{"id": "msg_1", "text": "' + b"x" * 100_000 + b'"}], "id": "resp_1"', None),
+        (b"data: no object", None),
+    ],
+    ids=["near", "far", "no object"],
+)
+def test_the_id_of_a_response_of_which_only_the_beginning_is_here(begun, found):
+    """The id of the response itself, never of an item in it."""
+    assert watch.begun_response_id(begun) == found

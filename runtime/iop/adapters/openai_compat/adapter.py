@@ -84,8 +84,7 @@ class OpenAICompat:
 
 
 async def _pass_on(answer: EngineAnswer, request: RunRequest, sink: AnswerSink) -> RunEnd:
-    codings = ",".join(value for name, value in answer.headers if name.lower() == "content-encoding")
-    decoder = Decoder(codings)
+    decoder = Decoder(answer.codings)
     passage = _Passage(answer, request, sink)
     await sink.head(answer.status, answer_headers(answer.headers))
     while True:

@@ -5,6 +5,7 @@ from typing import Protocol
 
 from iop.adapters.contract import Operation, RunEnd
 from iop.domain.effects import Outcome
+from iop.openai.sse import EVENT_STREAM, can_stream
 from iop.openai.watch import StreamWatch
 from iop.transport.engine_http import EngineAnswer
 
@@ -43,8 +44,7 @@ def check_for(answer: EngineAnswer, operation: Operation, *, stream: bool) -> Ch
 
 def is_event_stream(answer: EngineAnswer, *, stream: bool) -> bool:
     """Return whether an answer is a stream of events: by its type, or untyped when one was asked for."""
-    kind = _kind(answer)
-    return answer.status < 300 and (kind == "text/event-stream" or (stream and not kind))
+    return can_stream(answer.status) and _kind(answer) in (EVENT_STREAM, *([""] if stream else []))
 
 
 def _kind(answer: EngineAnswer) -> str:
