@@ -1,12 +1,17 @@
 """Field case B78: names that strangers choose fill no status, no table and no memory."""
 
+import asyncio
+import contextlib
 import json
 import random
 import string
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from iop.edge.registry import MAX_TURNED_AWAY
+from iop.transport.seldom import MAX_EACH
 from tests.fakes.hygiene import is_idle
 from tests.fakes.link_peers import FakeNode, hello
 from tests.fakes.raw_client import RawClient
@@ -79,3 +84,22 @@ async def test_random_node_ids_are_a_bounded_list(tmp_path: Path) -> None:
         assert len(refused) == MAX_TURNED_AWAY
         assert refused[-1]["node_id"] == last[:128]
         assert len(json.dumps(refused)) < MAX_TURNED_AWAY * 400
+
+
+async def test_strangers_on_the_link_cost_a_bounded_number_of_log_lines(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Ever new ids, and first bytes that are no hello, from one address: a screen of warnings, not one for each try."""
+    async with stack(tmp_path, Engine(answer_ok)) as s:
+        caplog.clear()
+        for number in range(3 * MAX_EACH):
+            node = await FakeNode.connect(s.address("nodes"))
+            node.send(hello(f"scan-{number}"))
+            await node.gone()
+            reader, writer = await asyncio.open_connection(*s.address("nodes"))
+            writer.write(bytes((1, 0, 0, number, 0)))
+            with contextlib.suppress(ConnectionError):
+                assert await reader.read() == b""
+            writer.close()
+        assert len(caplog.records) == MAX_EACH
+        assert {record.name for record in caplog.records} == {"iop.edge.links", "iop.transport.link"}

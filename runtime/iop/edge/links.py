@@ -19,6 +19,7 @@ from iop.edge.runs import LinkRun, OnEnd, RunSpec
 from iop.link.messages import PROTOCOL, GoingAway, Hello, Message, TurnedAway
 from iop.transport.callers import is_loopback
 from iop.transport.link import LinkConnection
+from iop.transport.seldom import Seldom
 from iop.transport.tasks import TaskSet
 from iop.transport.tls import ServerTls
 from iop.transport.tls_server import TlsServer, serve_tls
@@ -62,6 +63,7 @@ class Links:
         self._by_conn: dict[LinkConnection, NodeLink] = {}
         self._open: set[LinkConnection] = set()
         self._refused = TurnedAwayList()
+        self._seldom = Seldom()
         self._acknowledged = asyncio.Event()
         self._claiming = TaskSet()
         self._burying = TaskSet()
@@ -185,7 +187,7 @@ class Links:
     # taking nodes in
 
     def _stranger(self) -> LinkConnection:
-        return LinkConnection("edge", self, dead_after=self._dead_after)
+        return LinkConnection("edge", self, dead_after=self._dead_after, seldom=self._seldom)
 
     def _hello(self, conn: LinkConnection, hello: Hello) -> None:
         self._strangers.discard(conn)
@@ -240,8 +242,9 @@ class Links:
         if owner is not None:
             facts |= {"owner": owner.hello.instance_id, "peer": owner.peer}
         message = _MESSAGES[code].format(**facts)
-        if self._refused.add(hello.node_id, code, conn.peer[0], self._wall()):
-            who = hello.node_id[:MAX_SHOWN_ID]
+        who = hello.node_id[:MAX_SHOWN_ID]
+        is_new = self._refused.add(hello.node_id, code, conn.peer[0], self._wall())
+        if is_new and self._seldom.may_tell(conn.peer[0], f"{code} {who}"):
             _log.warning("node %r from %s turned away (%s): %s", who, conn.peer[0], code, message)
         conn.send(TurnedAway(code=code, message=message))
         conn.close(f"turned away: {code}")

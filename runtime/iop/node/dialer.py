@@ -10,6 +10,7 @@ from typing import Protocol
 from iop.link.backoff import Backoff
 from iop.link.messages import Bye, Cancel, Config, GoingAway, Hello, Message, Run, TurnedAway
 from iop.transport.link import LinkConnection
+from iop.transport.seldom import Seldom
 from iop.transport.tls import ClientTls, Untrusted, dial
 
 _log = logging.getLogger(__name__)
@@ -79,6 +80,7 @@ class Dialer:
         self._hello = hello
         self._handler = handler
         self._tls = tls
+        self._seldom = Seldom()
         self._backoff = backoff or Backoff()
         self._jitter = jitter
         self._conn: LinkConnection | None = None
@@ -161,7 +163,7 @@ class Dialer:
         self.state = DialerState.CONNECTING
         self._refusal = None
         self._untrusted = self._answered = False
-        conn = LinkConnection("node", self, dead_after=DEAD_AFTER, open_within=ANSWER_WITHIN)
+        conn = LinkConnection("node", self, dead_after=DEAD_AFTER, open_within=ANSWER_WITHIN, seldom=self._seldom)
         self._conn = conn
         try:
             async with asyncio.timeout(CONNECT_WITHIN) as self._dialling:

@@ -11,7 +11,8 @@ from typing import Protocol, cast
 
 from iop.link.errors import WireError
 from iop.link.messages import Credit, End, Message, Pong
-from iop.link.session import BodyPiece, Role, Session
+from iop.link.session import BodyPiece, Role, Session, SessionState
+from iop.transport.seldom import Seldom
 from iop.transport.timers import Ticker
 
 _log = logging.getLogger(__name__)
@@ -49,15 +50,23 @@ class LinkHandler(Protocol):
 class LinkConnection(asyncio.Protocol):
     """One connected peer, at either end. All methods belong to the event loop's thread.
 
-    `open_within` and `dead_after` are in seconds. `peer` is the remote address as (host, port).
+    `open_within` and `dead_after` are in seconds. `seldom` bounds the log lines about peers that never got to a
+    hello. `peer` is the remote address as (host, port).
     """
 
     def __init__(
-        self, role: Role, handler: LinkHandler, *, dead_after: float, open_within: float = HELLO_WITHIN
+        self,
+        role: Role,
+        handler: LinkHandler,
+        *,
+        dead_after: float,
+        open_within: float = HELLO_WITHIN,
+        seldom: Seldom | None = None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._handler = handler
         self._session = Session(role, dead_after=dead_after, open_within=open_within, now=self._loop.time())
+        self._seldom = seldom or Seldom()
         self._transport: asyncio.Transport | None = None
         self._ticker: Ticker | None = None
         self._linger: asyncio.TimerHandle | None = None
@@ -252,7 +261,9 @@ class LinkConnection(asyncio.Protocol):
 
     def _break(self, reason: str) -> None:
         if self.lost is None:
-            _log.warning("link with %s:%d closed: %s", *self.peer, reason)
+            known = self._session.state is SessionState.OPEN
+            if known or self._seldom.may_tell(self.peer[0], reason):
+                _log.warning("link with %s:%d closed: %s", *self.peer, reason)
             self.abort(reason)
 
     def _answered(self, ping: int) -> bool:

@@ -9,10 +9,10 @@ import contextlib
 import logging
 import socket
 import ssl
-from collections import OrderedDict
 from collections.abc import Callable
 
 from iop.transport.listening import join_address
+from iop.transport.seldom import Seldom
 from iop.transport.tasks import TaskSet
 from iop.transport.tls import HANDSHAKE_WITHIN, SHUTDOWN_WITHIN, ServerTls, accept_trouble
 
@@ -22,9 +22,6 @@ _log = logging.getLogger(__name__)
 BACKLOG = 1024
 #: handshakes under way at once; more connections are closed at once
 MAX_HANDSHAKES = 512
-#: seconds until the same trouble of the same peer is told again, and how many of them are remembered
-TELL_EVERY = 600.0
-MAX_TOLD = 256
 #: seconds to wait when the system has no more files for new connections
 EXHAUSTED_PAUSE = 1.0
 
@@ -45,7 +42,7 @@ class TlsServer:
         self._loop = asyncio.get_running_loop()
         self._accepting = TaskSet()
         self._shaking = TaskSet()
-        self._told: OrderedDict[tuple[str, str], float] = OrderedDict()
+        self._seldom = Seldom()
         for sock in sockets:
             self._accepting.start(self._accept(sock), name="accepting TLS connections")
 
@@ -108,15 +105,8 @@ class TlsServer:
             self._tell(peer, str(error))
 
     def _tell(self, peer: str, trouble: str) -> None:
-        now = self._loop.time()
-        before = self._told.get((peer, trouble))
-        if before is not None and now - before < TELL_EVERY:
-            return
-        self._told[peer, trouble] = now
-        self._told.move_to_end((peer, trouble))
-        if len(self._told) > MAX_TOLD:
-            self._told.popitem(last=False)
-        _log.warning("connection from %s to %s refused: %s", peer, join_address(*self.address), trouble)
+        if self._seldom.may_tell(peer, trouble):
+            _log.warning("connection from %s to %s refused: %s", peer, join_address(*self.address), trouble)
 
 
 async def serve_tls(factory: Factory, host: str, port: int, tls: ServerTls) -> TlsServer:

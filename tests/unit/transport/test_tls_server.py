@@ -131,16 +131,6 @@ async def test_too_many_handshakes_are_turned_away(tmp_path, monkeypatch):
         assert await echo(server, authority) == b"hi"
 
 
-async def test_the_told_list_is_bounded(tmp_path, monkeypatch, caplog):
-    """The oldest trouble is forgotten first, so that it may be told again."""
-    monkeypatch.setattr(tls_server, "MAX_TOLD", 2)
-    async with served(tmp_path) as (server, _):
-        for peer in ("a", "b", "a", "c", "a"):
-            server._tell(peer, "trouble")
-        assert list(server._told) == [("c", "trouble"), ("a", "trouble")]
-    assert len(caplog.records) == 4
-
-
 async def test_closing_frees_the_port_and_ends_handshakes_but_no_connection(tmp_path):
     """What was served goes on; a handshake under way is cut; the address can be bound again."""
     async with served(tmp_path) as (server, authority):
