@@ -60,3 +60,26 @@ async def test_b03_the_agent_is_ended(tmp_path: Path, stream: bool) -> None:
         await until(lambda: not list(living(s.marker)))
         await s.idle()
         assert s.direct()["cancelled"] == 1
+
+
+async def test_b03_a_half_closed_client_is_gone_each_time(tmp_path: Path) -> None:
+    """Field case B03: request and FIN together: never an answer of the engine, however fast; a refusal each time."""
+    async with stack(tmp_path, Engine(answer_ok), queue={"max_waiting": 1}) as s:
+
+        async def told() -> bytes:
+            client = await s.open()
+            client.shut()
+            await client.ended()
+            return bytes(client.seen)
+
+        assert {await told() for _ in range(20)} == {b""}
+        await s.idle()
+        assert s.totals("received", "cancelled", "completed") == (20, 20, 0)
+        s.up.script = _silent
+        holder = await s.open()
+        await s.until(lambda status: status["totals"]["in_flight"] == 1)
+        waiter = await s.open()
+        await s.until(lambda status: status["totals"]["queued"] == 1)
+        assert all([b" 429 " in await told() for _ in range(20)])
+        holder.close()
+        waiter.close()

@@ -18,6 +18,7 @@ from iop.edge.reply import Reply
 from iop.link.messages import End
 from iop.openai.headers import request_headers
 from iop.transport.http_border import request_id
+from iop.transport.http_server import client_must_stay
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +117,7 @@ class Direct:
             body=call.parsed.body,
         )
         event = DirectEvent(spec.request_id, call.parsed.model, route.node)
+        client_must_stay(call.http)
         try:
             run = self._links.start(route.node, spec, lambda end: self._ended(work, event, end))
         except NodeOffline:

@@ -42,6 +42,11 @@ class Ticket:
         future = self._future
         return not self.started and future.done() and not future.cancelled() and future.exception() is None
 
+    @property
+    def refused(self) -> bool:
+        """True when there is nothing to wait for: the answer is an error."""
+        return self._future.done() and not self._future.cancelled() and self._future.exception() is not None
+
     def leave(self) -> None:
         """The client is gone: leave the line, or give a lease back that nothing was started for. Idempotent."""
         self._door.forget(self)

@@ -21,6 +21,7 @@ from iop.edge.reply import Reply
 from iop.link.messages import End
 from iop.openai.headers import request_headers
 from iop.openai.request import engine_body
+from iop.transport.http_server import client_must_stay
 
 _log = logging.getLogger(__name__)
 
@@ -91,6 +92,8 @@ class Pool:
     async def _answer(self, reply: Reply, ask: Ask) -> web.StreamResponse:
         ticket = self._door.ask(ask)
         try:
+            if not ticket.refused:
+                client_must_stay(reply.call.http)
             while True:
                 lease = await reply.during(ticket.lease)
                 work = self._start(reply.call, lease, ticket)

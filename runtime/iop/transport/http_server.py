@@ -30,7 +30,12 @@ EOF_TURNS = 24
 class JsonRequestHandler(RequestHandler):
     """aiohttp's connection handler with JSON errors. The connection is closed after each of them."""
 
-    __slots__ = ()
+    __slots__ = ("_is_half_closed", "_waits_for_others")
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A client connected."""
+        self._is_half_closed = self._waits_for_others = False
+        super().connection_made(transport)
 
     def eof_received(self) -> bool:  # type: ignore[override]  # aiohttp narrows asyncio's "bool | None" to None
         """Treat a client that sends no more as gone, whether it closed or only shut its sending side down.
@@ -38,10 +43,28 @@ class JsonRequestHandler(RequestHandler):
         An answer that needs nobody else (a list, a refusal) still goes out: it must not depend on which came first,
         its last byte or the client's FIN. Over TLS asyncio allows no such delay.
         """
+        self._is_half_closed = True
         if self.transport is None or self.transport.get_extra_info("ssl_object") is not None:
+            return False
+        if self._waits_for_others:
             return False
         self._close_after(EOF_TURNS)
         return True
+
+    def wait_for_others(self) -> None:
+        """The answer under way needs somebody else: no client that sends no more gets it, however soon it comes."""
+        self._waits_for_others = True
+        if self._is_half_closed:
+            if self.transport is not None:
+                self.transport.close()
+            raise ConnectionResetError("the client shut its sending side down")
+
+    async def finish_response(
+        self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
+    ) -> tuple[web.StreamResponse, bool]:
+        """aiohttp: the handler has answered."""
+        self._waits_for_others = False
+        return await super().finish_response(request, resp, start_time)
 
     def _close_after(self, turns: int) -> None:
         if self.transport is None:
@@ -67,6 +90,8 @@ class JsonRequestHandler(RequestHandler):
         """Answer what never reached a handler (status 400), or a fault of a handler that nobody caught (500)."""
         if request.writer.output_size > 0:
             raise ConnectionError("the answer has begun; it can only be cut")
+        if isinstance(exc, ConnectionError) and (request.transport is None or request.transport.is_closing()):
+            raise exc  # the client is gone; aiohttp drops the connection without a word
         if status < 500:
             reason = (message or "").strip().split("\n", 1)[0][:200]
             error: IopError = BadRequest(
@@ -81,6 +106,15 @@ class JsonRequestHandler(RequestHandler):
         response = web.Response(status=status, body=errors.envelope(error), headers=told)
         response.force_close()
         return response
+
+
+def client_must_stay(request: web.BaseRequest) -> None:
+    """Say that the answer from here on waits for somebody else (an engine, an agent, a free slot).
+
+    Its client is gone as soon as it shuts its sending side down. Raises ConnectionResetError if it has already.
+    """
+    if isinstance(request.protocol, JsonRequestHandler):
+        request.protocol.wait_for_others()
 
 
 class JsonServer(web.Server):

@@ -6,7 +6,7 @@ import json
 import pytest
 from aiohttp import web
 
-from iop.transport.http_server import listen
+from iop.transport.http_server import client_must_stay, listen
 from iop.transport.listening import PortBusy
 from tests.fakes.raw import raw, request
 from tests.fakes.raw_client import RawClient
@@ -123,6 +123,31 @@ async def test_a_half_closed_client_is_gone_for_an_answer_that_takes_time() -> N
             await cancelled.wait()
     finally:
         await listener.close()
+
+
+async def test_an_answer_that_needs_others_is_never_given_to_a_half_closed_client(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """However soon it comes; and without a word in the log. What needs nobody is answered on the same connection."""
+
+    async def needs(request: web.Request) -> web.Response:
+        client_must_stay(request)
+        for _ in range(3):
+            await asyncio.sleep(0)
+        return web.Response(body=b"other")
+
+    app = _app()
+    app.router.add_post("/needs", needs)
+    listener = await listen(app, "127.0.0.1", 0)
+    try:
+        needy, own = request("/needs"), request("/echo", b"hello")
+        assert {await raw(listener.host, listener.port, needy, shut=True) for _ in range(20)} == {b""}
+        both = await raw(listener.host, listener.port, needy.replace(b"Connection: close\r\n", b"") + own)
+    finally:
+        await listener.close()
+
+    assert both.index(b"other") < both.index(b"hello")
+    assert [record.message for record in caplog.records if record.levelname == "ERROR"] == []
 
 
 async def test_a_taken_port_names_its_owner() -> None:
