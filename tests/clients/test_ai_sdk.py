@@ -52,18 +52,7 @@ async def test_generate_text(pool: Cluster, npm: Npm, provider: str) -> None:
 
 
 @real
-@pytest.mark.parametrize(
-    "provider",
-    [
-        "compatible",
-        pytest.param(
-            "openai",
-            marks=pytest.mark.xfail(
-                reason="llama.cpp's response.created has no created_at and no model: an error part beside the text"
-            ),
-        ),
-    ],
-)
+@providers
 async def test_stream_text(pool: Cluster, npm: Npm, provider: str) -> None:
     """A streamed answer: the same, and no error part."""
     told = (await npm.run(DRIVER, "stream", pool.openai, model="org/Tiny-Llama:1b", provider=provider))["ok"]

@@ -81,9 +81,9 @@ async def fake(folder: Path, npm: Npm, script: Script, **options: Any) -> AsyncI
         yield s, mine
 
 
-@pytest.mark.parametrize(("script", "reason"), [(dies, "p1 broke off"), (is_out_of_memory, "error event")])
+@pytest.mark.parametrize(("script", "reason"), [(dies, "p1 broke off"), (is_out_of_memory, "out of memory")])
 async def test_a_failure_in_mid_stream_is_shown(tmp_path: Path, npm: Npm, script: Script, reason: str) -> None:
-    """What iop says of a failure after the first byte is what Codex shows; exit code 1, no answer."""
+    """What iop or the engine says of a failure after the first byte is what Codex shows; exit code 1, no answer."""
     async with fake(tmp_path, npm, script) as (s, mine):
         code, events = await mine.run("say hi")
         assert (code, events[-1]["type"], texts(events)) == (1, "turn.failed", [])

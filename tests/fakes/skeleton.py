@@ -30,6 +30,7 @@ def check_skeleton(body: bytes) -> tuple[dict[str, Any], str]:
     assert numbers[0] in {0, 1}
     assert [event["type"] for event in events[:2]] == list(BEGINNINGS)
     assert all(event["response"]["output"] == [] for event in events[:2])
+    assert all(event["response"]["created_at"] > 0 and event["response"]["model"] for event in events[:2])
     assert [event["type"] in TERMINAL for event in events] == [False] * (len(events) - 1) + [True]
     machine = Machine()
     for event in events[2:-1]:

@@ -70,16 +70,29 @@ async def test_b23_silence_is_not_an_end(tmp_path: Path, sends: object) -> None:
 @pytest.mark.parametrize(
     "told",
     [
-        _terminal("response.failed", "failed"),
+        event(
+            {
+                "type": "response.failed",
+                "sequence_number": 2,
+                "response": {**RESPONSE, "status": "failed", "error": {"code": "server_error", "message": "gone"}},
+            }
+        ),
         event({"type": "error", "sequence_number": 2, "message": "gone"}),
         event({"error": {"message": "gone", "type": "server_error"}}),
     ],
 )
 async def test_b23_an_engines_own_error_passes(tmp_path: Path, told: bytes) -> None:
-    """Field case B23 (c): an error event passes as it is and counts as failed; there is one terminal event."""
+    """Field case B23 (c): an error event passes as it is and counts as failed; there is one terminal event, which has
+    the engine's words, and they stand in one error object.
+    """
     async with stack(tmp_path, Engine(_chunked(CREATED, told))) as s:
         answer = await s.post(ASK, RESPONSES)
         assert answer.body.startswith(CREATED + told)
-        assert [one["type"] for one in read_events(answer.body) if one.get("type") in TERMINAL] == ["response.failed"]
+        events = read_events(answer.body)
+        (last,) = [one for one in events if one.get("type") in TERMINAL]
+        assert (last["type"], last["response"]["error"]["message"]) == ("response.failed", "gone")
+        assert [one["error"]["message"] for one in events if "error" in one] == ["gone"] * (
+            b"response.failed" not in told
+        )
         await s.idle()
         assert s.totals("completed", "failed") == (0, 1)

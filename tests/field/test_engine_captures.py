@@ -5,7 +5,7 @@ The table is the expectation. A row: the recording, the status, the outcome that
 as it is   the engine's entity bytes, not one more or less (interim answers and transfer coding taken off)
 repaired   a whole response skeleton; without the added members it is the engine's bytes
 ended      the engine's bytes, then the error that the engine did not tell in a way that clients understand
-told       the same, but the engine told its error itself, so the connection ends well
+told       the engine's bytes, its own error among them, then response.failed with its words; the connection ends well
 silent     as ended, after the engine stopped writing and left its connection open
 refused    iop's own error: the answer cannot be passed on
 """
@@ -115,7 +115,9 @@ lemonade/req_gzip_accept                  502 failed    refused
 """
 ROWS = [line.split(None, 3) for line in TABLE.strip().splitlines()]
 ENGINES = sorted({row[0].split("/")[0] for row in ROWS})
-ADDED = re.compile(rb'(?:,"(?:output_index|content_index|sequence_number)":\d+)+(?=\})|,"output":\[\](?=\},"sequence)')
+PLACES = rb'(?:,"(?:output_index|content_index|sequence_number)":\d+)+(?=\})'
+BEGINNING = rb',"created_at":\d+,"output":\[\],"model":"m"(?=\},"sequence)'
+ADDED = re.compile(PLACES + b"|" + BEGINNING)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -189,24 +191,32 @@ def _repaired(answer: Answer, entity: bytes, **_: Any) -> None:
     assert not answer.cut
 
 
-def _told(answer: Answer, entity: bytes, *, is_responses: bool) -> None:
-    """The status is out, so the failure is told in the stream."""
-    own = re.search(rb"event: response\.failed\n.*|data: [^\n]*\n\n\Z", answer.body, re.DOTALL)
-    assert own is not None
-    passed = answer.body[: own.start()]
-    assert entity in {passed, ADDED.sub(b"", passed)}
-    told = read_events(own[0])
-    if is_responses:
-        failed = told.pop(0)
-        numbers = [event["sequence_number"] for event in read_events(passed) if "sequence_number" in event]
-        assert (failed["type"], failed["sequence_number"]) == ("response.failed", max(numbers, default=-1) + 1)
-    assert [set(event) for event in told] == [{"error"}]
+def _told(answer: Answer, entity: bytes, **_: Any) -> None:
+    """The engine's own words are in the terminal event, and not told a third time."""
+    failed, told = _added(answer, entity)
+    assert told == []
+    own = next(event["error"] for event in read_events(entity) if "error" in event)
+    code = {"code": str(own["code"]) if "code" in own else "upstream_broken"}
+    assert failed["response"]["error"] == {"message": own["message"], "type": own["type"], **code}
+    assert not answer.cut
 
 
 def _ended(answer: Answer, entity: bytes, *, is_responses: bool) -> None:
-    """What is told, and a chat stream's connection is cut."""
-    _told(answer, entity, is_responses=is_responses)
+    """The status is out, so the failure is told in the stream; a chat stream's connection is cut."""
+    told = _added(answer, entity)[1] if is_responses else read_events(answer.body.removeprefix(entity))
+    assert [event["error"]["code"] in {"upstream_broken", "upstream_timeout"} for event in told] == [True]
     assert answer.cut is not is_responses
+
+
+def _added(answer: Answer, entity: bytes) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The response.failed that follows the engine's bytes, with the next number, and the events after it."""
+    at = answer.body.index(b"event: response.failed\n")
+    passed = answer.body[:at]
+    assert entity in {passed, ADDED.sub(b"", passed)}
+    failed, *told = read_events(answer.body[at:])
+    numbers = [event["sequence_number"] for event in read_events(passed) if "sequence_number" in event]
+    assert failed["sequence_number"] == max(numbers, default=-1) + 1
+    return failed, told
 
 
 def _refused(answer: Answer, entity: bytes, **_: Any) -> None:

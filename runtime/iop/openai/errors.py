@@ -13,10 +13,12 @@ _ALWAYS_RETRY_AFTER = frozenset({429, 503})
 
 def error_object(error: IopError) -> dict[str, Any]:
     """Return the object that stands under `error`: message, type, param, code."""
-    message = error.message
-    if len(message) > MAX_MESSAGE:
-        message = message[: MAX_MESSAGE - 1] + "…"
-    return {"message": message, "type": error.type, "param": error.param, "code": error.code}
+    return {"message": shortened(error.message), "type": error.type, "param": error.param, "code": error.code}
+
+
+def shortened(text: str) -> str:
+    """Return a text of an error, cut to `MAX_MESSAGE` characters."""
+    return text if len(text) <= MAX_MESSAGE else text[: MAX_MESSAGE - 1] + "…"
 
 
 def envelope(error: IopError) -> bytes:

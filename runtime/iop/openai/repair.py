@@ -1,15 +1,19 @@
 """Repairing the Responses stream of an engine that leaves out what clients build their final object from.
 
 llama.cpp, and Lemonade over it, send neither `sequence_number` nor `output_index` nor `content_index`, and begin with
-a response that has no `output`: the official SDKs raise on them. Nothing else of a stream is changed.
+a response that has no `output`, no `created_at` and no `model`: clients raise on them, or call a whole answer an error.
+Nothing else of a stream is changed.
 """
 
 import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
+from iop.domain.errors import BadRequest
+from iop.openai.request import read_request
 from iop.openai.sse import MAX_EVENT, EventSplitter, EventTooLargeError, parse_event
 
 _DATA_LINE = re.compile(rb"(?:^|(?<=[\r\n]))data:[^\r\n]*")
@@ -24,9 +28,14 @@ class ResponsesRepair:
     A stream whose first response event has a `sequence_number` passes untouched, and from then on without being
     looked at. Comments, line ends, `[DONE]`, error objects and all values that the engine did send keep their bytes.
     An event of more than `max_event` bytes passes as it is.
+
+    `request` is the body that the engine got: the model that it names is what such an engine's last event tells.
+    `created`: when the answer began, in Unix seconds.
     """
 
-    def __init__(self, max_event: int = MAX_EVENT) -> None:
+    def __init__(self, request: bytes, created: int, max_event: int = MAX_EVENT) -> None:
+        self._request = request
+        self._created = created
         self._max_event = max_event
         self._splitter = EventSplitter(max_event)
         self._untouched = False
@@ -86,10 +95,24 @@ class ResponsesRepair:
             return piece
         lacks = self._lacking(data)
         response = data.get("response")
-        if data["type"] in _BEGINNINGS and isinstance(response, dict) and response.get("output") is None:
-            response["output"] = []
-            return _rewritten(piece, data | lacks)
+        if data["type"] in _BEGINNINGS and isinstance(response, dict) and (more := self._lacking_at_first(response)):
+            return _rewritten(piece, data | {"response": response | more} | lacks)
         return _completed(piece, lacks) if lacks else piece
+
+    def _lacking_at_first(self, response: dict[str, Any]) -> dict[str, Any]:
+        """Return the members that the response of a beginning lacks."""
+        whole: dict[str, Any] = {"created_at": self._created, "output": []}
+        if response.get("model") is None and self._model is not None:
+            whole["model"] = self._model
+        return {name: value for name, value in whole.items() if response.get(name) is None}
+
+    @cached_property
+    def _model(self) -> str | None:
+        """The model that the request names: read once, and only for an engine that leaves it out."""
+        try:
+            return read_request(self._request).model
+        except BadRequest:
+            return None
 
     def _lacking(self, data: dict[str, Any]) -> dict[str, int]:
         """Return the members that an event lacks, noting those it has."""

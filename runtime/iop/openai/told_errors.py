@@ -29,7 +29,7 @@ def told_error(content_type: str, body: bytes) -> ToldError:
         is_page = "html" in content_type or body.lstrip().startswith(b"<")
         text = "" if is_page else body.decode("utf-8", "replace").strip()
         return ToldError(message=text[:MAX_TEXT] or None)
-    inner = value.get("error", value) if isinstance(value, dict) else value
+    inner = (value.get("error") or value) if isinstance(value, dict) else value
     if not isinstance(inner, dict):
         return ToldError(message=_text(inner))
     message = inner.get("message") or inner.get("detail")

@@ -12,11 +12,12 @@ import msgspec
 
 from iop.domain.errors import IopError
 from iop.openai.answers import response_skeleton
-from iop.openai.errors import error_object
+from iop.openai.errors import error_object, shortened
 from iop.openai.halfjson import completion
 from iop.openai.paths import Operation
 from iop.openai.responses_stream import response_event
 from iop.openai.sse import EventSplitter, EventTooLargeError, SSEEvent, event_data, parse_event
+from iop.openai.told_errors import ToldError, told_error
 
 _DONE = "[DONE]"
 _CHAT_MARK = re.compile(rb'"error"|\[DONE\]|(?:^|[\r\n])event: ?error')
@@ -77,6 +78,9 @@ class StreamWatch:
         self._created = created
         self._splitter = EventSplitter()
         self._lost = False
+        #: the engine's own words for its failure, and whether they stood in an error object, which clients raise on
+        self._told: ToldError | None = None
+        self._told_by_object = False
 
     def feed(self, data: bytes) -> None:
         """Take the bytes that were passed to the client, in order and all of them."""
@@ -114,7 +118,8 @@ class StreamWatch:
         already come to its own end. To be called once, as the last thing.
 
         An event cut in its middle is brought to an end first, as an error, so that no client takes it for text or
-        for success. Chat: the error object, no `[DONE]`. Responses: `response.failed`, then the error object.
+        for success. Chat: the error object, no `[DONE]`. Responses: `response.failed`, then the error object. An
+        engine's own error that has passed is not told again, but `response.failed` has its words.
         """
         if self.terminal:
             return b""
@@ -145,17 +150,28 @@ class StreamWatch:
     def _failure(self, error: IopError) -> bytes:
         """Return the events that tell `error`, unless the stream told a failure of its own in a way that suffices."""
         if self.operation == "chat.completions":
-            return b"" if self.terminal or self.error else _error_event(error)
+            return b"" if self.terminal or self.error else _dump_event({"error": error_object(error)})
         if self.terminal:
             return b""
         failed = response_event("response.failed", self.next_sequence_number, {"response": self._failed(error)})
-        return failed + _error_event(error)
+        return failed if self._told_by_object else failed + _dump_event({"error": self._words(error)})
 
     def _failed(self, error: IopError) -> dict[str, Any]:
         response_id = self.response_id or f"resp_{self._request_id}"
         failed = response_skeleton(response_id, self._model, self._created, "failed")
-        failed["error"] = {"code": error.code, "message": error_object(error)["message"]}
+        words = self._words(error)
+        failed["error"] = {name: words[name] for name in ("code", "message")}
+        if self._told is not None and self._told.type is not None:
+            failed["error"]["type"] = self._told.type
         return failed
+
+    def _words(self, error: IopError) -> dict[str, Any]:
+        """Return the error object for what went wrong: the engine's own words, and iop's where it has none."""
+        words = error_object(error)
+        if self._told is not None:
+            told = {name: getattr(self._told, name) for name in words}
+            words |= {name: shortened(value) for name, value in told.items() if value is not None}
+        return words
 
     def _note(self, piece: bytes) -> None:
         if self.operation == "chat.completions":
@@ -173,7 +189,7 @@ class StreamWatch:
         if event.data.strip() == _DONE:
             self.terminal = True
         elif _CHAT_MARK.search(piece):
-            self.error = self.error or _is_error(event, _load(event))
+            self._note_error(event, _load(event))
 
     def _note_response(self, piece: bytes) -> None:
         for number in _SEQUENCE_NUMBER.findall(piece):
@@ -190,7 +206,19 @@ class StreamWatch:
         if isinstance(data.get("response"), dict):
             self._note_object(data["response"])
         self.terminal = self.terminal or kind in _TERMINAL
-        self.error = self.error or kind == "response.failed" or _is_error(event, data)
+        self.error = self.error or kind == "response.failed"
+        self._note_error(event, data)
+
+    def _note_error(self, event: SSEEvent, data: dict[str, Any]) -> None:
+        """Note an event that tells a failure, with the words of the first one."""
+        if not _is_error(event, data):
+            return
+        self.error = True
+        if self._told is None:
+            # the type of `{"type": "error"}` names the event
+            flat = {name: value for name, value in data.items() if (name, value) != ("type", "error")}
+            self._told = told_error("", json.dumps(flat).encode() if data else event.data.encode())
+            self._told_by_object = bool(data.get("error"))
 
     def _note_object(self, response: dict[str, Any]) -> None:
         """Keep what a later failure must repeat of the response."""
@@ -222,8 +250,8 @@ def _load(event: SSEEvent) -> dict[str, Any]:
     return data if isinstance(data, dict) else {}
 
 
-def _error_event(error: IopError) -> bytes:
-    return b"data: " + _dump({"error": error_object(error)}) + b"\n\n"
+def _dump_event(data: dict[str, Any]) -> bytes:
+    return b"data: " + _dump(data) + b"\n\n"
 
 
 def _dump(value: dict[str, Any]) -> bytes:

@@ -21,6 +21,8 @@ CALLS = [
     {"type": "function_call", "call_id": f"fc_{name}", "name": name, "arguments": '{"a":1}', "status": "completed"}
     for name in "ab"
 ]
+REQUEST = b'{"input":"hi","model":"tiny"}'
+CREATED = 1_800_000_000
 USAGE = {"input_tokens": 3, "output_tokens": 2, "total_tokens": 5}
 
 
@@ -65,7 +67,7 @@ def stream(line_end="\n", calls=()):
 
 def repaired(data, size=1 << 20, max_event=1 << 20):
     """What comes out when `data` goes in by `size` bytes."""
-    repair = ResponsesRepair(max_event)
+    repair = ResponsesRepair(REQUEST, CREATED, max_event)
     return b"".join(repair.feed(data[at : at + size]) for at in range(0, len(data), size)) + repair.rest()
 
 
@@ -97,6 +99,22 @@ def test_the_official_sdk_builds_its_final_response():
         final = seen.get_final_response()
     assert final.output_text == "".join(e.delta for e in events if e.type == "response.output_text.delta") == "héllo"
     assert [item.name for item in final.output if item.type == "function_call"] == ["a", "b"]
+
+
+def test_a_beginning_tells_when_and_which_model():
+    """What both beginnings lack comes from the request and from when the answer began; what was sent stands."""
+    lacking = {"id": "r", "created_at": CREATED, "output": [], "model": "tiny"}
+    own = {"id": "r", "created_at": 5, "output": [], "model": "own"}
+    for kind in ("response.created", "response.queued", "response.in_progress"):
+        assert read_events(repaired(ev(kind, response={"id": "r", "model": None})))[0]["response"] == lacking
+        assert repaired(ev(kind, response=own)) == ev(kind, response=own, sequence_number=0)
+
+
+@pytest.mark.parametrize("request_body", [b"", b"no JSON", b'{"input":"hi"}'])
+def test_a_request_that_names_no_model(request_body):
+    """Nothing is made up: the beginning gets the rest."""
+    out = ResponsesRepair(request_body, CREATED).feed(ev("response.created", response={"id": "r"}))
+    assert read_events(out)[0]["response"] == {"id": "r", "created_at": CREATED, "output": []}
 
 
 def test_all_bytes_that_were_sent_are_kept():
@@ -159,7 +177,7 @@ def test_a_numbered_stream_passes_untouched(size, line_end):
     whole = ResponsesStream("resp_1", "m", 7)
     data = b": hello\n\n" + whole.start() + numberless(0) + b'data: {"type":"response.half'
     data = data.replace(b"\n", line_end)
-    repair = ResponsesRepair()
+    repair = ResponsesRepair(REQUEST, CREATED)
     assert b"".join(repair.feed(data[at : at + size]) for at in range(0, len(data), size)) == data
     assert repair.rest() == b""
 
@@ -181,7 +199,7 @@ def test_what_is_no_response_event_passes(data):
 
 def test_an_event_is_passed_on_with_its_last_byte():
     """Nothing waits for the next event."""
-    repair = ResponsesRepair()
+    repair = ResponsesRepair(REQUEST, CREATED)
     events = [numberless(n) for n in range(3)]
     for event in events:
         assert repair.feed(event[:-1]) == b""
@@ -200,8 +218,8 @@ def test_data_in_several_lines():
     created = (
         b'event: response.created\r\ndata:{"type":"response.created",\r\ndata:"response":{"id":"r"}}\r\nid: 5\r\n\r\n'
     )
-    out = b'event: response.created\r\ndata: {"type":"response.created","response":{"id":"r","output":[]},'
-    assert repaired(created) == out + b'"sequence_number":0}\r\nid: 5\r\n\r\n'
+    out = b'event: response.created\r\ndata: {"type":"response.created","response":{"id":"r","created_at":1800000000,'
+    assert repaired(created) == out + b'"output":[],"model":"tiny"},"sequence_number":0}\r\nid: 5\r\n\r\n'
 
 
 @pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r"])
@@ -210,7 +228,7 @@ def test_a_huge_event_passes_as_it_is_and_memory_stays_bounded(line_end):
     huge = ev("response.output_text.delta", line_end, delta="y" * 5000)
     small = numberless(1).replace(b"\n", line_end.encode())
     data = small + huge + small + huge + small
-    repair = ResponsesRepair(max_event=500)
+    repair = ResponsesRepair(REQUEST, CREATED, max_event=500)
     out = b""
     for at in range(0, len(data), 100):
         out += repair.feed(data[at : at + 100])
@@ -263,7 +281,7 @@ EVENTS = st.lists(
 @given(EVENTS, st.lists(st.integers(0, 400), max_size=6), st.sampled_from([60, 150, 1 << 20]))
 def test_the_cut_makes_no_difference(data, cuts, max_event):
     """One byte at a time, in any chunks, or at once: the same bytes come out."""
-    repair = ResponsesRepair(max_event)
+    repair = ResponsesRepair(REQUEST, CREATED, max_event)
     at, out = 0, b""
     for cut in sorted(cuts):
         out += repair.feed(data[at:cut]) if cut > at else b""

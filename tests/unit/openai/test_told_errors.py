@@ -13,6 +13,7 @@ from iop.openai.told_errors import MAX_TEXT, ToldError, is_error, told_error
          ToldError("m", "invalid_request_error", "400")),
         (b'{"object":"error","message":"m","type":"BadRequestError","param":null,"code":404}',
          ToldError("m", "BadRequestError", "404")),
+        (b'{"error":null,"message":"m"}', ToldError("m")),
         (b'{"error":"text"}', ToldError("text")),
         (b'{"detail":[{"loc":["body"]}]}', ToldError('[{"loc": ["body"]}]')),
         (b'{"detail":"Not Found"}', ToldError("Not Found")),

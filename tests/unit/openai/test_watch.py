@@ -105,7 +105,53 @@ def test_an_engines_own_error_is_a_failure(operation, event):
         assert not seen.finished_well(close_delimited=False)
         told = read(seen.ending(ERROR))
         kinds = [each.get("type", "error") for each in told]
-        assert kinds == ([] if operation == "chat.completions" else ["response.failed", "error"])
+        again = [] if b'{"error"' in event else ["error"]  # SDKs raise only on this form
+        assert kinds == ([] if operation == "chat.completions" else ["response.failed", *again])
+
+
+@pytest.mark.parametrize(
+    ("event", "failed", "again"),
+    [
+        (
+            b'data: {"error":{"message":"out of memory","type":"InternalServerError","param":null,"code":500}}\n\n',
+            {"message": "out of memory", "type": "InternalServerError", "code": "500"},
+            None,
+        ),
+        (b'data: {"error":"gone"}\n\n', {"message": "gone", "code": "upstream_broken"}, None),
+        (b'data: {"error":{"details":{}}}\n\n', {"message": OBJECT["message"], "code": "upstream_broken"}, None),
+        (
+            b'data: {"error":{"message":"first"}}\n\ndata: {"error":{"message":"second"}}\n\n',
+            {"message": "first", "code": "upstream_broken"},
+            None,
+        ),
+        (
+            b'event: error\ndata: {"type":"error","sequence_number":9,"code":"c","message":"m","param":"p"}\n\n',
+            {"message": "m", "code": "c"},
+            {"message": "m", "type": "server_error", "param": "p", "code": "c"},
+        ),
+        (
+            b'data: {"type":"error","error":null,"message":"m"}\n\n',
+            {"message": "m", "code": "upstream_broken"},
+            {**OBJECT, "message": "m"},
+        ),
+        (
+            b"event: error\ndata: no more\n\n",
+            {"message": "no more", "code": "upstream_broken"},
+            {**OBJECT, "message": "no more"},
+        ),
+        (
+            b'data: {"object":"error","message":"' + b"x" * 2001 + b'","type":"T"}\n\n',
+            {"message": "x" * 1999 + "…", "type": "T", "code": "upstream_broken"},
+            {**OBJECT, "message": "x" * 1999 + "…", "type": "T"},
+        ),
+    ],
+)
+def test_response_failed_has_the_engines_own_words(event, failed, again):
+    """Message, type and code are the engine's where it has them; they are told again only where no SDK would raise."""
+    told = read(watched("responses", responses(finish=False) + event).ending(ERROR))
+    assert told[0]["type"] == "response.failed"
+    assert told[0]["response"]["error"] == failed
+    assert told[1:] == ([] if again is None else [{"error": again}])
 
 
 @pytest.mark.parametrize(

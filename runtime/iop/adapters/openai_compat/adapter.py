@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import time
 from typing import Literal
 
 from iop.adapters.contract import AnswerSink, ProbeResult, RunEnd, RunRequest
@@ -107,7 +108,8 @@ class _Passage:
 
     def __init__(self, answer: EngineAnswer, request: RunRequest, sink: AnswerSink) -> None:
         is_stream = is_event_stream(answer, stream=request.stream)
-        self._repair = ResponsesRepair() if is_stream and request.operation == "responses" else None
+        is_repaired = is_stream and request.operation == "responses"
+        self._repair = ResponsesRepair(request.body, int(time.time())) if is_repaired else None
         self._check: Check = check_for(answer, request.operation, stream=request.stream)
         self._sink = sink
 
