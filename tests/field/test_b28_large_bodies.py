@@ -81,3 +81,15 @@ async def test_b28_a_body_over_the_limit_is_refused_early(tmp_path: Path, framin
         assert "http.max_body" in answer.json["error"]["message"]
         assert s.up.requests == []
         assert s.totals("received") == (0,)
+
+
+async def test_b28_a_body_that_stops_coming_is_given_up(tmp_path: Path) -> None:
+    """Field case B28: after stream.idle_timeout of silence its client is told so, and its room is free again."""
+    async with stack(tmp_path, Engine(answer_ok), stream={"idle_timeout": "500ms"}, queue={"max_bytes": "1MiB"}) as s:
+        stuck = await s.connect()
+        await stuck.send(f"{LINES}Content-Length: {MIB}\r\n\r\n".encode() + b"{" + b" " * (MIB - 1000))
+        answer = await stuck.answer()
+        assert (answer.status, answer.code) == (400, "invalid_body")
+        assert "stream.idle_timeout" in answer.json["error"]["message"]
+        assert (await s.post(chat("x" * 10_000))).status == 200
+        assert s.totals("received") == (1,)

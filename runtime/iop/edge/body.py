@@ -17,11 +17,12 @@ def too_large(limit: int) -> BodyTooLarge:
     return BodyTooLarge(f"The request body is over {limit} bytes (http.max_body).")
 
 
-async def read_body(request: web.Request, limit: int, hold: BodyHold) -> bytes:
-    """Read the whole body, at most `limit` bytes, as sent and as decoded; `hold` counts it.
+async def read_body(request: web.Request, limit: int, hold: BodyHold, *, silence: float) -> bytes:
+    """Read the whole body, at most `limit` bytes, as sent and as decoded; `hold` counts it. Its client may be silent
+    for `silence` seconds: what is held of a body that never gets whole is room that others wait for.
 
     Raises BodyTooLarge (by Content-Length before anything is read), UnsupportedEncoding, BadRequest (does not decode,
-    or the client broke off), QueueFull (no room in the stock).
+    or the client broke off or fell silent), QueueFull (no room in the stock).
     """
     if request.content_length is not None and request.content_length > limit:
         raise too_large(limit)
@@ -31,7 +32,7 @@ async def read_body(request: web.Request, limit: int, hold: BodyHold) -> bytes:
     parts: list[bytes] = []
     received = decoded = 0
     try:
-        async for piece in request.content.iter_any():
+        while piece := await _next_piece(request, silence):
             received += len(piece)
             if received > limit:
                 raise too_large(limit)
@@ -48,6 +49,16 @@ async def read_body(request: web.Request, limit: int, hold: BodyHold) -> bytes:
     if received:
         decoder.finish()
     return b"".join(parts)
+
+
+async def _next_piece(request: web.Request, silence: float) -> bytes:
+    """Return what has come, empty at the end. Raises BadRequest when nothing comes for `silence` seconds."""
+    try:
+        async with asyncio.timeout(silence):
+            return await request.content.readany()
+    except TimeoutError:
+        text = f"The request body stopped coming: nothing for {silence:g}s (stream.idle_timeout), and it is not whole."
+        raise BadRequest(text) from None
 
 
 async def expect_handler(request: web.Request) -> web.StreamResponse | None:

@@ -20,7 +20,12 @@ class Call:
     hold: BodyHold
 
 
-async def read_call(request: web.Request, operation: Operation, hold: BodyHold, *, max_body: int) -> Call:
-    """Read the body (at most `max_body` bytes) and its top level. Raises what `read_body` and `read_request` raise."""
-    body = await read_body(request, max_body, hold)
+async def read_call(
+    request: web.Request, operation: Operation, hold: BodyHold, *, max_body: int, silence: float
+) -> Call:
+    """Read the body (at most `max_body` bytes, its client silent for at most `silence` seconds) and its top level.
+
+    Raises what `read_body` and `read_request` raise.
+    """
+    body = await read_body(request, max_body, hold, silence=silence)
     return Call(http=request, operation=operation, parsed=read_request(body), hold=hold)

@@ -109,7 +109,9 @@ class OpenAIRoutes:
 
     async def _read(self, request: web.Request, operation: Operation, hold: BodyHold) -> Call:
         async with self._context.uploads.reading():
-            return await read_call(request, operation, hold, max_body=self._context.config.http.max_body)
+            config = self._context.config
+            max_body, silence = config.http.max_body, config.stream.idle_timeout
+            return await read_call(request, operation, hold, max_body=max_body, silence=silence)
 
     def _models(self, request: web.Request) -> web.Response:
         key = authorize(request, self._context.config.auth.api_keys)

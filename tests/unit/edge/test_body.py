@@ -17,7 +17,7 @@ LIMIT = 1000
 
 
 async def _handler(request: web.Request) -> web.Response:
-    return web.Response(body=await read_body(request, LIMIT, BodyStock().open(LIMIT)))
+    return web.Response(body=await read_body(request, LIMIT, BodyStock().open(LIMIT), silence=20.0))
 
 
 @pytest.fixture

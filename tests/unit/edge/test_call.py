@@ -15,7 +15,7 @@ async def test_a_call_is_read_and_its_body_counted() -> None:
     stock = BodyStock()
 
     async def handler(request: web.Request) -> web.Response:
-        calls.append(await read_call(request, "responses", stock.open(100), max_body=60))
+        calls.append(await read_call(request, "responses", stock.open(100), max_body=60, silence=20.0))
         return web.Response()
 
     app = web.Application(middlewares=[error_middleware])

@@ -37,7 +37,9 @@ class Served:
     async def handle(self, request: web.Request) -> web.StreamResponse:
         try:
             with self.stock.open(1000) as hold:
-                reply = Reply(await read_call(request, "chat.completions", hold, max_body=1000), self._settings)
+                reply = Reply(
+                    await read_call(request, "chat.completions", hold, max_body=1000, silence=20.0), self._settings
+                )
                 response = await reply.complete(self._script(reply))
         except BaseException as error:
             self.ended.append(error)
