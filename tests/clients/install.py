@@ -3,13 +3,15 @@
 `install.py --into DIR` prints one JSON object: the `node` that runs them, their `modules` folder, and whether anything
 `changed`. Downloads go through npm, with the user's own settings; no script of a package runs.
 
-Exit codes: 0 done, 1 failed (say, no network), 3 node or npm is missing or too old; the reason is on stderr.
+Exit codes: 0 done, 1 failed, 3 node or npm is missing or too old, 4 the registry could not be reached or broke off; the
+reason is on stderr.
 """
 
 import argparse
 import fcntl
 import hashlib
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -20,7 +22,9 @@ FILES = ("package.json", "package-lock.json")
 COMPLETE = ".complete"
 #: the oldest major version that all of the clients start on
 NODE = 20
-FAILED, UNAVAILABLE = 1, 3
+FAILED, UNAVAILABLE, UNREACHABLE = 1, 3, 4
+#: what npm says when a registry or the way to it is at fault
+NETWORK = re.compile(r"\b(?:E5\d\d|E429|EAI_AGAIN|ECONN\w+|ENOTFOUND|ETIMEDOUT|ESOCKETTIMEDOUT|ERR_SOCKET_TIMEOUT)\b")
 HINT = "install it (Debian: sudo apt-get install -y nodejs npm)"
 
 
@@ -79,7 +83,9 @@ def _program(name: str) -> str:
 def _run(command: list[str]) -> str:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise Failed(f"{' '.join(command[:2])} failed:\n{(done.stdout + done.stderr)[-2000:]}")
+        told = done.stdout + done.stderr
+        code = UNREACHABLE if NETWORK.search(told) else FAILED
+        raise Failed(f"{' '.join(command[:2])} failed:\n{told[-2000:]}", code)
     return done.stdout
 
 

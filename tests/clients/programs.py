@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.fakes.lifeline import ends_with_us
+
 DRIVERS = Path(__file__).resolve().parent / "drivers"
 DEADLINE = 200.0  # seconds: generous, since the machine may be loaded
 
@@ -67,6 +69,7 @@ async def program(command: Sequence[str], env: dict[str, str], cwd: Path | None 
     child = await asyncio.create_subprocess_exec(
         *command, cwd=cwd, env={**os.environ, **proxies, **env}, start_new_session=True, limit=2**22,
         stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+        preexec_fn=ends_with_us(),
     )  # fmt: skip
     try:
         yield Program(child)
@@ -83,13 +86,18 @@ class Codex:
     executable: Path
     folder: Path
 
-    def configure(self, base_url: str, model: str, **provider: Any) -> None:
-        """Write its config.toml, as the how-to page shows it; `provider` are further keys of the provider."""
+    def configure(self, base_url: str, model: str, *, instructions: str = "", **provider: Any) -> None:
+        """Write its config.toml, as the how-to page shows it; `provider` are further keys of the provider, and
+        `instructions` stand in for Codex's own, which are most of its prompt.
+        """
         more = "".join(f"{name} = {json.dumps(value)}\n" for name, value in provider.items())
         (self.folder / "home").mkdir(exist_ok=True)
         (self.folder / "work").mkdir(exist_ok=True)
+        own = self.folder / "home" / "instructions.md"
+        own.write_text(instructions, encoding="utf-8")
+        said = f'model_instructions_file = "{own}"\n' if instructions else ""
         (self.folder / "home" / "config.toml").write_text(
-            f'model = "{model}"\nmodel_provider = "iop"\n\n[model_providers.iop]\nname = "iop"\n'
+            f'model = "{model}"\nmodel_provider = "iop"\n{said}\n[model_providers.iop]\nname = "iop"\n'
             f'base_url = "{base_url}"\nenv_key = "IOP_API_KEY"\nwire_api = "responses"\n{more}',
             encoding="utf-8",
         )

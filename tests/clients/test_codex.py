@@ -24,15 +24,16 @@ def codex(npm: Npm, folder: Path) -> Codex:
 
 @pytest.mark.asyncio(loop_scope="session")
 async def test_a_turn_over_llama_cpp(pool: Cluster, npm: Npm, tmp_path: Path) -> None:
-    """`codex exec` sends its whole prompt, answers with the engine's text and exit code 0; it took one slot once."""
+    """`codex exec` sends its prompt, answers with the engine's text and exit code 0; it took one slot once."""
     before = (await pool.status())["totals"]
     mine = codex(npm, tmp_path)
-    mine.configure(pool.openai, "short")
+    # Codex's own instructions are 10,000 tokens of the tiny model: a minute of work on a loaded machine
+    mine.configure(pool.openai, "short", instructions="Answer in few words.")
     code, events = await mine.run("say hi")
 
     assert (code, events[-1]["type"]) == (0, "turn.completed"), events
     assert [text.isascii() and len(text) > 100 for text in texts(events)] == [True]
-    assert events[-1]["usage"]["input_tokens"] > 10_000
+    assert events[-1]["usage"]["input_tokens"] > 1000
     after = (await pool.status())["totals"]
     assert [after[name] - before[name] for name in ("received", "completed", "failed", "returned")] == [1, 1, 0, 0]
 
@@ -156,6 +157,7 @@ async def test_what_codex_asks_for(tmp_path: Path, npm: Npm) -> None:
         assert (code, texts(events)) == (0, ["Hello from the engine."])
         (exchange,) = s.up.requests
         assert (exchange.path, exchange.json["model"], exchange.json["stream"]) == ("/v1/responses", "m", True)
+        assert len(exchange.body) > 30_000
         assert exchange.field("content-encoding") is None
         assert exchange.field("originator") is None
 

@@ -16,6 +16,7 @@ import yaml
 
 from tests.fakes.authority import Authority
 from tests.fakes.hygiene import check_status, children, faults_in, handles, is_idle
+from tests.fakes.lifeline import ends_with_us
 
 ROOT = Path(__file__).resolve().parents[2]
 DEADLINE = 60.0  # seconds: generous, since the machine may be loaded; nothing waits that long when all is well
@@ -59,6 +60,7 @@ class Process:
             child = await asyncio.create_subprocess_exec(
                 *command, cwd=folder, env=cls.environment(),
                 stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=stderr,
+                preexec_fn=ends_with_us(),
             )  # fmt: skip
         assert child.stdout is not None
         line = (await asyncio.wait_for(child.stdout.readline(), DEADLINE)).decode()

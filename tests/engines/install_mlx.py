@@ -1,7 +1,7 @@
 """vllm-mlx and mlx_lm.server in one folder of their own (about 430 MB): made once, then found.
 
 `python -m tests.engines.install_mlx --into DIR` prints where its Python is. Downloads go through pip, with the user's
-own settings. Exit codes are install_llama.py's: 0 done, 1 failed (say, no network), 3 no build of it for this system.
+own settings. Exit codes are install_llama.py's.
 """
 
 import argparse
@@ -13,11 +13,13 @@ from pathlib import Path
 
 from playbooks.roles.engines.files.install_llama import COMPLETE, Failed, key_of, run_pip, tell
 
+#: exact versions of these and of all that they need
+VERSIONS = Path(__file__).with_name("mlx_versions.txt")
 #: MLX's CPU backend, mlx_lm.server, and what vllm-mlx needs for text: asked for as a whole, it wants 6 GB more
 PACKAGES = [
-    "mlx[cpu]==0.32.4; sys_platform == 'linux'",
-    "mlx==0.32.4; sys_platform == 'darwin'",
-    "mlx-lm==0.31.3",
+    "mlx[cpu]; sys_platform == 'linux'",
+    "mlx; sys_platform == 'darwin'",
+    "mlx-lm",
     *("fastapi", "uvicorn", "psutil", "jsonschema", "lm-format-enforcer", "llguidance", "prometheus-client"),
     *("requests", "mcp", "tabulate", "pytz", "pillow"),
 ]
@@ -26,7 +28,7 @@ ALONE = ["vllm-mlx==0.6.0"]
 
 def install(into: Path) -> Path:
     """Return the Python that has both servers, making its folder if it is not there. Raises `Failed`."""
-    venv = into.absolute() / f"mlx-{key_of([*PACKAGES, *ALONE])}"
+    venv = into.absolute() / f"mlx-{key_of([*PACKAGES, *ALONE, VERSIONS.read_text(encoding='utf-8')])}"
     python = venv / "bin" / "python"
     into.mkdir(parents=True, exist_ok=True)
     with (into / ".lock").open("w", encoding="utf-8") as lock:
@@ -36,7 +38,7 @@ def install(into: Path) -> Path:
         tell("installing vllm-mlx and mlx-lm (about 430 MB)")
         shutil.rmtree(venv, ignore_errors=True)
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True)
-        run_pip(["--python", str(python), "install", *PACKAGES], PACKAGES[:3])
+        run_pip(["--python", str(python), "install", "--constraint", str(VERSIONS), *PACKAGES], PACKAGES[:3])
         run_pip(["--python", str(python), "install", "--no-deps", *ALONE], ALONE)
         (venv / COMPLETE).touch()
     return python

