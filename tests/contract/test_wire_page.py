@@ -108,4 +108,7 @@ def test_codes_and_states():
     }
     states = {row[0]: tuple(row[1].split(", ")) for row in rows(sections("##")["States"])[1:]}
     assert states == {"session": tuple(session.SessionState), "dialer": tuple(dialer.DialerState)}
-    assert f"The protocol number is {messages.PROTOCOL}." in PAGE.read_text("utf-8")
+    page = " ".join(PAGE.read_text("utf-8").split())
+    assert f"The protocol number is {messages.PROTOCOL}." in page
+    assert f"The oldest that is spoken is {messages.OLDEST_PROTOCOL}." in page
+    assert f"today from {messages.OLDEST_PROTOCOL} to {messages.PROTOCOL}," in page

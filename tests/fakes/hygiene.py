@@ -5,8 +5,11 @@ import contextlib
 import gc
 import logging
 import os
+import socket
+import sys
 import threading
 import time
+import traceback
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,24 +61,55 @@ class Baseline:
     def left_over(self, *, threads: bool = True) -> list[str]:
         """What there is now beyond the baseline, in words. A living loop's `threads` need not count."""
         now = Baseline.now()
-        found = [f"handle {n}: {name}" for n, name in now.handles.items() if self.handles.get(n) != name]
-        found += [f"child process {pid}" for pid in now.children - self.children]
-        return found + [f"thread {thread.name}" for thread in now.threads - self.threads if threads]
+        found = [_handle(n, name) for n, name in now.handles.items() if self.handles.get(n) != name]
+        found += [_child(pid) for pid in now.children - self.children]
+        return found + [_thread(thread) for thread in now.threads - self.threads if threads]
+
+
+def _handle(number: str, name: str) -> str:
+    """Name an open handle; a socket's kernel name says nothing, its addresses do."""
+    if not name.startswith("socket:"):
+        return f"handle {number}: {name}"
+    with contextlib.suppress(OSError), socket.socket(fileno=os.dup(int(number))) as twin:
+        return f"handle {number}: {name} {twin.family.name} at {twin.getsockname()!r}, peer {_peer(twin)}"
+    return f"handle {number}: {name}"
+
+
+def _peer(sock: socket.socket) -> str:
+    try:
+        return repr(sock.getpeername())
+    except OSError:
+        return "none"
+
+
+def _child(pid: int) -> str:
+    command = b""
+    with contextlib.suppress(OSError):
+        command = (Path("/proc") / str(pid) / "cmdline").read_bytes()
+    return (
+        f"child process {pid}: {command.replace(bytes(1), b' ').decode(errors='replace').strip() or 'dead, not reaped'}"
+    )
+
+
+def _thread(thread: threading.Thread) -> str:
+    frame = sys._current_frames().get(thread.ident or 0)
+    where = traceback.format_stack(frame, limit=1)[0].strip().replace("\n", " ") if frame else "not running"
+    return f"thread {thread.name}: {where}"
 
 
 @contextlib.contextmanager
-def nothing_left() -> Iterator[None]:
-    """Fail when the block leaves handles, child processes or threads behind."""
+def nothing_left(within: float = PATIENCE) -> Iterator[None]:
+    """Fail when the block leaves handles, child processes or threads behind `within` seconds."""
     before = Baseline.now()
     yield
     if not before.left_over():
         return
     gc.collect()
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + within
     while before.left_over() and time.monotonic() < deadline:
         time.sleep(0.01)  # what is closing closes in the kernel or in another thread: there is no event to wait for
     left = before.left_over()
-    assert not left, f"left behind: {left}"
+    assert not left, "\n  ".join(["the test left behind:", *left])
 
 
 @contextlib.asynccontextmanager

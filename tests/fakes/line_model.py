@@ -33,6 +33,7 @@ class LineModel:
         self.models: dict[str, tuple[str, ...]] = {}
         self.connected: set[str] = set()
         self.draining: dict[str, float] = {}
+        self.stopping: set[str] = set()
         self.down: set[str] = set()
         self.busy: set[str] = set()
         self.waiting: list[Waiter] = []
@@ -69,7 +70,7 @@ class LineModel:
         node = self.node_of[provider]
         if provider not in self.capacity:
             return "removing"
-        if node in self.draining and not drain_ignored:
+        if (node in self.draining or node in self.stopping) and not drain_ignored:
             return "draining"
         if node not in self.connected:
             return "offline"

@@ -144,6 +144,7 @@ class Driver:
         """The link is lost; the shell settles each lease at once: a failure that gives it back, or an outcome."""
         assert self.admission.node_lost(node, self.epochs[node] - 1, self.now) == ()
         self.model.connected.discard(node)
+        self.model.stopping.discard(node)
         self.do("node_lost", node, self.epochs[node])
         self.left_running[node] = [self._work(lease_id) for lease_id in outlives]
         for lease_id, how in settled.items():
@@ -163,6 +164,7 @@ class Driver:
         self.epochs[node] += 1
         mine = {p for p, its_node in NODES.items() if its_node == node}
         self.model.connected.add(node)
+        self.model.stopping.discard(node)
         effects = self.admission.node_connected(node, self.epochs[node], self.now, running)
         self.model.busy -= mine
         self.model.unanswered -= mine
@@ -181,6 +183,12 @@ class Driver:
             self.do("probe_silent", provider)
         else:
             self.do("provider_health", provider, result == "up", None if result == "up" else "HTTP 500")
+
+    def stopping(self, node: str) -> None:
+        """Only a node with a link can say so."""
+        if node in self.model.connected:
+            self.model.stopping.add(node)
+        self.do("node_stopping", node)
 
     def drain(self, node: str, seconds: float) -> None:
         self.model.draining[node] = self.now + seconds
@@ -220,7 +228,7 @@ class Driver:
         """Bring everything back, then let the work end: nothing may be left, and each request has had one fate."""
         self.configure(CAPACITY, MODELS)
         for node in self.epochs:
-            if node not in self.model.connected:
+            if node not in self.model.connected or node in self.model.stopping:
                 self.connect(node)
             self.undrain(node)
         for provider in NODES:

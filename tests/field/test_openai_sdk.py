@@ -8,11 +8,11 @@ from typing import Any
 
 import openai
 import pytest
-from aiohttp import web
 from openai import AsyncOpenAI
 
 from iop.simulator.answers import token
 from iop.simulator.app import Simulator, SimulatorSpec
+from iop.transport.http_server import listen
 from tests.fakes.agents import python
 from tests.fakes.fake_up import LAST_CHUNK, Exchange, chunk, event, response, stream_head
 from tests.fakes.stack import Engine, Stack, stack
@@ -26,13 +26,12 @@ DELTA = event({"id": "c1", "object": "chat.completion.chunk", "choices": [{"inde
 @contextlib.asynccontextmanager
 async def simulator(slots: int = 2, rate: float = 2000) -> AsyncIterator[str]:
     """Run the simulated engine in this loop; its URL."""
-    runner = Simulator(SimulatorSpec(model="m", slots=slots, tokens_per_second=rate)).runner()
-    await runner.setup()
+    spec = SimulatorSpec(model="m", slots=slots, tokens_per_second=rate)
+    listener = await listen(Simulator(spec).app(), "127.0.0.1", 0)
     try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
+        yield f"http://127.0.0.1:{listener.port}/v1"
     finally:
-        await runner.cleanup()
+        await listener.close()
 
 
 @contextlib.asynccontextmanager

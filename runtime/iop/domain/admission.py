@@ -154,6 +154,14 @@ class Admission:
             nodes.lose(self._pool, node, now)
         return self._pool.take_effects()
 
+    def node_stopping(self, node_id: str, now: float) -> Effects:
+        """Hand nothing new to a connected node that says it is leaving; the loss of its link ends that."""
+        node = self._pool.fleet.nodes.get(node_id)
+        if node is not None and node.connected:
+            node.stopping = True
+            self._pool.show_node(node, now)
+        return self._pool.take_effects()
+
     def provider_health(self, provider_id: str, up: bool, reason: str | None, now: float) -> Effects:  # noqa: FBT001 - the probe's answer is the subject
         """Take a probe's result (the node debounces) into account; `up` also ends a busy block."""
         provider = self._pool.fleet.providers.get(provider_id)

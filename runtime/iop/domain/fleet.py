@@ -16,7 +16,10 @@ GONE = frozenset({ProviderState.OFFLINE, ProviderState.DOWN})
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """A node as admission sees it: its link (with the link's epoch) and its drain lease, times in seconds."""
+    """A node as admission sees it: its link (with the link's epoch) and its drain lease, times in seconds.
+
+    `stopping`: its process has said on this link that it finishes what runs and leaves.
+    """
 
     id: str
     epoch: int = -1
@@ -24,19 +27,27 @@ class Node:
     link_reason: str | None = "not connected yet"
     drain_until: float | None = None
     drain_reason: str | None = None
+    stopping: bool = False
     shown: tuple[NodeState, bool] = (NodeState.OFFLINE, False)
+
+    @property
+    def is_draining(self) -> bool:
+        """Tell whether it gets nothing new: by a lease, or because it is stopping."""
+        return self.drain_until is not None or self.stopping
 
     @property
     def state(self) -> NodeState:
         """The first that holds: draining, offline, connected."""
-        if self.drain_until is not None:
+        if self.is_draining:
             return NodeState.DRAINING
         return NodeState.CONNECTED if self.connected else NodeState.OFFLINE
 
     @property
     def reason(self) -> str | None:
         """Why it is in that state."""
-        return self.drain_reason if self.drain_until is not None else self.link_reason
+        if self.drain_until is not None:
+            return self.drain_reason
+        return "stopping" if self.stopping else self.link_reason
 
 
 @dataclass(slots=True, eq=False)
@@ -71,7 +82,7 @@ class Provider:
     def _state(self, *, drain_ignored: bool) -> ProviderState:
         if self.removing:
             return ProviderState.REMOVING
-        if self.node.drain_until is not None and not drain_ignored:
+        if self.node.is_draining and not drain_ignored:
             return ProviderState.DRAINING
         if not self.node.connected:
             return ProviderState.OFFLINE
@@ -85,7 +96,7 @@ class Provider:
             case ProviderState.REMOVING:
                 return "removed from the config"
             case ProviderState.DRAINING:
-                return self.node.drain_reason
+                return self.node.reason
             case ProviderState.OFFLINE:
                 return self.node.link_reason
             case ProviderState.DOWN:

@@ -9,7 +9,7 @@ from iop.domain.pool import Pool
 def connect(pool: Pool, node: Node, epoch: int, now: float, running: Sequence[tuple[str, str]]) -> None:
     """Take a new link: what is held through an older one ends as failed, what the node still runs is adopted."""
     pool.cut_link(node, now, adopted_only=False)
-    node.epoch, node.connected, node.link_reason = epoch, True, None
+    node.epoch, node.connected, node.link_reason, node.stopping = epoch, True, None, False
     for provider in pool.fleet.of_node(node):
         provider.busy = False
         provider.silence.answers = True  # the new link has told of no probe yet
@@ -23,7 +23,7 @@ def connect(pool: Pool, node: Node, epoch: int, now: float, running: Sequence[tu
 
 def lose(pool: Pool, node: Node, now: float) -> None:
     """Take the loss of a link: adopted work ends as failed, other leases are settled by the shell right after."""
-    node.connected, node.link_reason = False, "link lost"
+    node.connected, node.link_reason, node.stopping = False, "link lost", False
     pool.show_node(node, now)
     pool.cut_link(node, now, adopted_only=True)
 

@@ -16,7 +16,7 @@ from iop.edge.direct import Direct, DirectEvent
 from iop.edge.directory import Directory, find_node
 from iop.edge.door import Door
 from iop.edge.feed import Feed
-from iop.edge.links import Links
+from iop.edge.links import Links, NodeLink
 from iop.edge.pool import Pool
 from iop.edge.refresh import RefreshAsk, Refresher, RefreshPorts, RefreshReply
 from iop.edge.removals import Removals
@@ -81,12 +81,18 @@ class EdgeCore:
     def node_connected(self, node_id: str, epoch: int, hello: Hello) -> None:
         """A hello was accepted; the node takes work only once it is ready."""
 
-    def node_ready(self, node_id: str, ready: Ready) -> None:  # noqa: ARG002 (status reads it from the link)
+    def node_ready(self, node_id: str, ready: Ready) -> None:
         """The node has its config in force. The first time in an epoch it joins the pool, with what it still runs."""
         link = self.links.node(node_id)
-        if link is None or self._epochs.get(node_id) == link.epoch:
+        if link is None:
             return
-        self._epochs[node_id] = link.epoch
+        if self._epochs.get(node_id) != link.epoch:
+            self._epochs[node_id] = link.epoch
+            self._joined(node_id, link)
+        if ready.stopping:
+            self.door.node_stopping(node_id)
+
+    def _joined(self, node_id: str, link: NodeLink) -> None:
         running = link.hello.running
         pool_work = [(work.provider_id, work.request_id) for work in running if work.provider_id is not None]
         leases = self.door.node_connected(node_id, link.epoch, pool_work)
@@ -203,6 +209,7 @@ class EdgeCore:
         self.shutting_down = True
         self.uploads.end()
         self.door.shut_down()
+        self.links.going_away()
         try:
             async with asyncio.timeout(self.config.drain_timeout):
                 await self.door.idle()

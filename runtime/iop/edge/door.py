@@ -152,6 +152,10 @@ class Door:
         """A node's link is gone; its runs are settled by their watchers right after."""
         self._act(self._admission.node_lost(node_id, epoch, self.loop.time()))
 
+    def node_stopping(self, node_id: str) -> None:
+        """A connected node says that it is leaving."""
+        self._act(self._admission.node_stopping(node_id, self.loop.time()))
+
     def provider_health(self, provider_id: str, *, up: bool, reason: str | None) -> None:
         """A probe's result came in."""
         self._act(self._admission.provider_health(provider_id, up, reason, self.loop.time()))

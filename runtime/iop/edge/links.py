@@ -16,7 +16,7 @@ from iop.edge.registry import (
     TurnedAwayList,
 )
 from iop.edge.runs import LinkRun, OnEnd, RunSpec
-from iop.link.messages import PROTOCOL, GoingAway, Hello, Message, TurnedAway
+from iop.link.messages import OLDEST_PROTOCOL, PROTOCOL, GoingAway, Hello, Message, TurnedAway
 from iop.transport.callers import is_loopback
 from iop.transport.link import LinkConnection
 from iop.transport.seldom import Seldom
@@ -36,7 +36,7 @@ PROBE_WITHIN = 5.0
 _MESSAGES = {
     "bad_token": "the token is wrong or missing",
     "unknown_node": "this Edge has no node of that id",
-    "protocol_mismatch": "this Edge speaks protocol {protocol}, the node {theirs}",
+    "protocol_mismatch": "this Edge speaks protocol {ours}, the node {theirs}",
     "duplicate_node": "the id is in use by instance {owner} at {peer}, which answers",
 }
 
@@ -67,6 +67,7 @@ class Links:
         self._acknowledged = asyncio.Event()
         self._claiming = TaskSet()
         self._burying = TaskSet()
+        self._going_away = False
         self._closing = False
 
     async def listen(self, host: str, port: int, tls: ServerTls | None = None) -> tuple[str, int]:
@@ -120,11 +121,11 @@ class Links:
         return True
 
     def going_away(self) -> None:
-        """Tell the nodes that this Edge stops, and take no more in; runs go on."""
-        if self._server is not None:
-            self._server.close()
-        for link in self._nodes.values():
-            link.conn.send(GoingAway())
+        """Tell the nodes, once, that this Edge stops. Runs go on, and a node that lost its link is taken in again."""
+        if not self._going_away:
+            self._going_away = True
+            for link in self._nodes.values():
+                link.conn.send(GoingAway())
 
     async def close(self, *, going_away: bool) -> None:
         """End all links (runs still under way end as lost) and wait until the sockets are closed."""
@@ -192,7 +193,7 @@ class Links:
     def _hello(self, conn: LinkConnection, hello: Hello) -> None:
         self._strangers.discard(conn)
         code = self._directory.check(hello.node_id, hello.token, is_loopback(conn.peer[0]))
-        if code is None and hello.protocol != PROTOCOL:
+        if code is None and hello.common_protocol() is None:
             code = "protocol_mismatch"
         if code is not None:
             self._turn_away(conn, hello, code)
@@ -235,10 +236,15 @@ class Links:
         self._nodes[hello.node_id] = self._by_conn[conn] = link
         _log.info("node %s: link %d from %s (version %s)", link.node_id, link.epoch, link.peer, hello.version or "?")
         link.configure(generation, self._dead_after, runtime)
+        if self._going_away:
+            conn.send(GoingAway())
         self._events.node_connected(link.node_id, link.epoch, hello)
 
     def _turn_away(self, conn: LinkConnection, hello: Hello, code: str, owner: NodeLink | None = None) -> None:
-        facts: dict[str, str | int] = {"protocol": PROTOCOL, "theirs": hello.protocol}
+        facts = {
+            "ours": _span(OLDEST_PROTOCOL, PROTOCOL),
+            "theirs": _span(hello.oldest_protocol, hello.protocol),
+        }
         if owner is not None:
             facts |= {"owner": owner.hello.instance_id, "peer": owner.peer}
         message = _MESSAGES[code].format(**facts)
@@ -257,3 +263,7 @@ class Links:
         if link is not None:
             await link.close()
         await conn.wait_closed()
+
+
+def _span(oldest: int | None, newest: int) -> str:
+    return f"{newest}" if oldest in {None, newest} else f"{oldest} to {newest}"

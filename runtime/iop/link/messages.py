@@ -10,6 +10,8 @@ from typing import Literal
 import msgspec
 
 PROTOCOL = 1
+#: the oldest protocol that this release still speaks; from protocol 2 on it is PROTOCOL - 1
+OLDEST_PROTOCOL = 1
 TURNED_AWAY_CODES = ("bad_token", "unknown_node", "protocol_mismatch", "duplicate_node")
 #: `End.failure` on the wire; unreachable, reset, busy and stopping mean that no HTTP status came
 FAILURES = ("unreachable", "reset", "busy", "stopping", "broken", "timeout", "agent_failed", "error_event", "status")
@@ -100,7 +102,10 @@ class AdapterInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Hello(msgspec.Struct, frozen=True, kw_only=True, tag="hello"):
-    """Node to Edge, first frame. `instance_id` is new for each node process."""
+    """Node to Edge, first frame. `instance_id` is new for each node process.
+
+    `oldest_protocol`: the node also speaks each protocol from that to `protocol`; None = that one only.
+    """
 
     protocol: int
     node_id: str
@@ -110,6 +115,13 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, tag="hello"):
     release_id: str = ""
     platform: str = ""
     running: tuple[RunningWork, ...] = ()
+    oldest_protocol: int | None = None
+
+    def common_protocol(self, oldest: int = OLDEST_PROTOCOL, newest: int = PROTOCOL) -> int | None:
+        """Return the newest protocol that both this node and an end that speaks `oldest` to `newest` know, or None."""
+        theirs = self.protocol if self.oldest_protocol is None else self.oldest_protocol
+        common = min(self.protocol, newest)
+        return common if common >= max(theirs, oldest) else None
 
 
 class TurnedAway(msgspec.Struct, frozen=True, kw_only=True, tag="turned_away"):
@@ -131,12 +143,15 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, tag="config"):
 class Ready(msgspec.Struct, frozen=True, kw_only=True, tag="ready"):
     """Node to Edge: the config of that generation is in force (the acknowledgement of each `config`).
 
-    Sent again, with the same generation, when what it tells of the adapters has changed.
+    Sent again, with the same generation, when what it tells of the adapters has changed, and at the beginning of a
+    stop: `stopping` then asks for no new runs on this link. An Edge that does not know the field sees the providers
+    down, which is told right after.
     """
 
     generation: int
     adapters: tuple[AdapterInfo, ...] = ()
     providers: tuple[str, ...] = ()
+    stopping: bool = False
 
 
 class ProviderHealth(msgspec.Struct, frozen=True, kw_only=True, tag="provider_health"):
@@ -220,7 +235,10 @@ class Pong(msgspec.Struct, frozen=True, kw_only=True, tag="pong"):
 
 
 class GoingAway(msgspec.Struct, frozen=True, kw_only=True, tag="going_away"):
-    """Edge to node: this Edge is stopping; finish your runs and redial."""
+    """Edge to node, when its drain begins: this Edge is stopping. Runs go on, and waiters may still become new ones.
+
+    The Edge closes the link when its drain is over; the node stays until then, and redials.
+    """
 
 
 class Bye(msgspec.Struct, frozen=True, kw_only=True, tag="bye"):

@@ -52,7 +52,7 @@ class DialerHandler(Protocol):
         """Stop a run, as its `why` and the provider's policy say."""
 
     def on_going_away(self) -> None:
-        """The Edge is stopping and closes the link when it is done; `Dialer.hang_up` may do so sooner."""
+        """The Edge is stopping and closes the link when its drain is over; until then it may still start runs."""
 
     def on_lost(self, reason: str) -> None:
         """The link is gone."""
@@ -115,10 +115,6 @@ class Dialer:
         self._leave("the node is stopping")
         if conn is not None:
             await conn.wait_closed()
-
-    def hang_up(self, reason: str) -> None:
-        """End the present link, if any, without a bye; the next one is dialled after the usual delay."""
-        self._leave(reason)
 
     # LinkHandler
 

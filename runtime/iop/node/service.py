@@ -11,7 +11,17 @@ from typing import Protocol
 
 import msgspec
 
-from iop.link.messages import PROTOCOL, Cancel, Config, Hello, NodeRuntimeConfig, ProviderHealth, Ready, Run
+from iop.link.messages import (
+    OLDEST_PROTOCOL,
+    PROTOCOL,
+    Cancel,
+    Config,
+    Hello,
+    NodeRuntimeConfig,
+    ProviderHealth,
+    Ready,
+    Run,
+)
 from iop.node.gate import Gate
 from iop.node.probes import Probes
 from iop.node.rack import AdapterFactory, Rack
@@ -104,12 +114,16 @@ class NodeService:
         return f"ready node={self._parts.identity.node_id} status={address}"
 
     async def drain(self) -> None:
-        """Refuse new runs; finish what runs or cut it at `drain_timeout`. The dialer says `bye` when it is stopped."""
+        """Refuse new runs; finish what runs or cut it at `drain_timeout`. The dialer says `bye` when it is stopped.
+
+        The Edge is told first, so that it hands out no more: by `ready`, and by probes for an Edge of an older release.
+        """
         self._draining = True
         self._runner.begin_drain()
         self._probes.stop()
         self._targets.stop()
-        for provider in self._runtime.providers:  # so that the Edge hands out no more
+        self._send_ready()
+        for provider in self._runtime.providers:
             self._tell(ProviderHealth(provider_id=provider.id, up=False, reason=STOP_DETAIL))
         if not await self._idle_within(self._runtime.drain_timeout):
             _log.warning("drain_timeout is over: cutting %d runs", self._runner.running)
@@ -143,6 +157,7 @@ class NodeService:
             release_id=identity.release_id,
             platform=identity.platform,
             running=self._runner.reported(),
+            oldest_protocol=OLDEST_PROTOCOL,
         )
 
     def on_config(self, conn: Connection, config: Config) -> None:
@@ -175,8 +190,8 @@ class NodeService:
         self._runner.on_cancel(cancel)
 
     def on_going_away(self) -> None:
-        """The Edge is stopping: runs are finished, the dialer comes back later."""
-        _log.info("the Edge is going away; finishing %d runs", self._runner.running)
+        """The Edge is stopping. It closes the link when its drain is over: until then it may still start runs."""
+        _log.info("the Edge is stopping and closes the link when its drain is over; %d runs here", self._runner.running)
 
     def on_lost(self, reason: str) -> None:
         """The link is gone, or could not be set up."""
@@ -192,8 +207,8 @@ class NodeService:
         """Acknowledge the config in force, with what is known of its adapters now."""
         if self._link is not None and self._config is not None:
             providers = tuple(provider.id for provider in self._runtime.providers)
-            generation = self._config.generation
-            self._link.send(Ready(generation=generation, adapters=self._targets.tell(), providers=providers))
+            ready = Ready(generation=self._config.generation, adapters=self._targets.tell(), providers=providers)
+            self._link.send(msgspec.structs.replace(ready, stopping=self._draining))
 
     def _read_token(self) -> str | None:
         try:

@@ -1,4 +1,4 @@
-"""The simulated engine as an aiohttp application; its runner cancels the handler of a client that leaves."""
+"""The simulated engine as an aiohttp application, for a server that cancels the handler of a client that leaves."""
 
 import asyncio
 import hmac
@@ -12,6 +12,7 @@ from aiohttp import web
 from iop.simulator.answers import Said, token
 from iop.simulator.asked import Asked, Operation, Refused, read
 from iop.simulator.slots import Slots
+from iop.transport.http_border import error_middleware
 
 #: bytes; well above the Edge's default `http.max_body`
 MAX_BODY = 256 * 1024 * 1024
@@ -35,14 +36,14 @@ class Simulator:
         self.slots = Slots(spec.slots)
         self._serial = itertools.count(1)
 
-    def runner(self) -> web.AppRunner:
-        """Return the runner; a handler is cancelled as soon as its client has left."""
-        app = web.Application(client_max_size=MAX_BODY)
+    def app(self) -> web.Application:
+        """Return the application, to be served by `iop.transport.http_server`; each of its answers is JSON."""
+        app = web.Application(client_max_size=MAX_BODY, middlewares=[error_middleware])
         app.router.add_get("/v1/models", self._keyed(self._models))
         app.router.add_post("/v1/chat/completions", self._keyed(self._operation("chat.completions")))
         app.router.add_post("/v1/responses", self._keyed(self._operation("responses")))
         app.router.add_get("/stats", self._stats)
-        return web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=0.1)
+        return app
 
     def _keyed(self, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]) -> "_Handler":
         async def checked(request: web.Request) -> web.StreamResponse:

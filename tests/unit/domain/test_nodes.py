@@ -93,6 +93,32 @@ def test_a_drain_outlives_the_restart_and_ends_by_undrain_or_expiry() -> None:
     assert desk.do("undrain", "n-a") == desk.do("undrain", "unknown") == ()
 
 
+def test_a_node_that_is_stopping_drains_until_its_link_is_gone() -> None:
+    """It is shown as draining, gets nothing new, runs no grace; undrain does not help, its next link does."""
+    desk = Desk({"a": 2}, offline_grace=5.0)
+    assert desk.do("node_stopping", "unknown") == ()
+    desk.ask("r1")
+    assert [effect.reason for effect in desk.do("node_stopping", "n-a")] == ["draining: stopping"] * 2
+    assert (desk.node("n-a").state, desk.provider("a").reason) == (NodeState.DRAINING, "stopping")
+    assert desk.do("undrain", "n-a") == desk.do("node_stopping", "n-a") == ()
+    desk.ask("r2")
+    desk.now += 6.0
+    assert desk.do("tick") == ()
+    desk.end("r1")
+    desk.do("node_lost", "n-a", 1)
+    assert (desk.node("n-a").state, desk.provider("a").reason) == (NodeState.OFFLINE, "link lost")
+    assert desk.do("node_stopping", "n-a") == ()
+    assert ("granted", "r2", "a") in terse(desk.do("node_connected", "n-a", 2))
+
+
+def test_a_node_that_comes_back_over_its_old_link_stops_no_more() -> None:
+    """The word was said on the old link; the new one knows nothing of it."""
+    desk = Desk({"a": 1})
+    desk.do("node_stopping", "n-a")
+    desk.do("node_connected", "n-a", 2)
+    assert desk.provider("a").state is ProviderState.READY
+
+
 def test_a_node_without_providers_can_be_linked_and_drained() -> None:
     """A node with CLI agents only has a state of its own."""
     desk = Desk({"a": 1})

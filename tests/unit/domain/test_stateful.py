@@ -125,6 +125,10 @@ class Pool(RuleBasedStateMachine):
         self.driver.drain(node, seconds)
 
     @rule(node=nodes)
+    def stopping(self, node: str) -> None:
+        self.driver.stopping(node)
+
+    @rule(node=nodes)
     def undrain(self, node: str) -> None:
         self.driver.undrain(node)
 

@@ -79,7 +79,9 @@ class Walk:
 
     def drain(self) -> None:
         node = self.rng.choice(list(self.driver.epochs))
-        if node in self.model.draining:
+        if self.rng.random() < 0.1:
+            self.driver.stopping(node)
+        elif node in self.model.draining:
             self.driver.undrain(node)
         else:
             self.driver.drain(node, self.rng.choice((0.5, 3.0)))

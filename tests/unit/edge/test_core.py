@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from iop.domain.law import violations_of_status
-from iop.link.messages import Cancel, Config, End, Head, Ready
+from iop.link.messages import Bye, Cancel, Config, End, Head, ProviderHealth, Ready
 from tests.fakes.edge_under_test import ENGINE, PROVIDER, EdgeUnderTest, config, edge_under_test
 from tests.fakes.link_peers import FakeNode, hello
 from tests.fakes.until import until
@@ -172,3 +172,30 @@ async def test_a_node_that_is_not_ready_gets_no_work(edge: EdgeUnderTest) -> Non
 
     assert (await waiting).status == 200
     await stranger.close()
+
+
+async def test_a_node_that_stops_is_draining_until_it_is_gone(edge: EdgeUnderTest) -> None:
+    """Status and events say `draining` with the reason; waiters wait, direct requests are told; then it is offline."""
+    node = await edge.node()
+    running = asyncio.ensure_future(edge.post())
+    run = await edge.run(node)
+    node.send(Ready(generation=1, stopping=True))
+    node.send(ProviderHealth(provider_id="p1", up=False, reason="the node is stopping"))
+    await until(lambda: edge.status()["nodes"][0]["state"] == "draining")
+    waiting = asyncio.ensure_future(edge.post())
+    await until(lambda: edge.load() == (1, 1))
+    direct = await edge.post(body={"model": "agent", "messages": [{"role": "user", "content": "x"}]})
+    told = edge.status()["provider_snapshots"][0]
+
+    assert (told["state"], told["reason"]) == ("draining", "stopping")
+    assert edge.status()["nodes"][0]["connected"] is True
+    assert (direct.status, (await direct.json())["error"]["code"]) == (503, "node_draining")
+    node.answer(run.run)
+    assert (await running).status == 200
+    node.send(Bye())
+    await until(lambda: edge.status()["nodes"][0]["state"] == "offline")
+    again = await edge.node(instance_id="i2")
+    again.answer((await edge.run(again)).run)
+    assert (await waiting).status == 200
+    for each in (node, again):
+        await each.close()

@@ -8,6 +8,8 @@ from iop.edge import links as module
 from iop.edge.links import Links, NodeOffline, RunSpec
 from iop.link.flow import INITIAL_CREDIT
 from iop.link.messages import (
+    OLDEST_PROTOCOL,
+    PROTOCOL,
     Cancel,
     Config,
     End,
@@ -170,7 +172,9 @@ async def test_a_node_that_left_the_config_is_turned_away(edge):
         ({"token": "wrong"}, "bad_token"),
         ({"token": None}, "bad_token"),
         ({"node_id": "n9"}, "unknown_node"),
-        ({"protocol": 2}, "protocol_mismatch"),
+        ({"protocol": OLDEST_PROTOCOL - 1}, "protocol_mismatch"),
+        ({"protocol": PROTOCOL + 1}, "protocol_mismatch"),
+        ({"protocol": PROTOCOL + 2, "oldest_protocol": PROTOCOL + 1}, "protocol_mismatch"),
     ],
 )
 async def test_refusals_have_a_code_and_are_listed(edge, fields, code):
@@ -226,22 +230,48 @@ async def test_of_two_claims_on_a_dead_owner_one_wins(monkeypatch):
 
 
 async def test_leaving_tells_the_nodes_and_ends_every_run(edge):
-    """going_away takes nobody in and lets runs go on; close ends them as lost, node first."""
+    """going_away is told once, also to who comes back, and lets runs go on and begin; close ends them as lost."""
     node = await edge.join()
     ends: list[End] = []
     run = edge.links.start("n1", SPEC, ends.append)
     edge.links.going_away()
     await node.expect(GoingAway)
-    with pytest.raises(ConnectionError):
-        await FakeNode.connect(edge.address)
+    edge.links.start("n1", SPEC, ends.append)  # for a waiter
+    await node.expect(Run, 2)
+    other = await edge.join(node_id="n2", token=None)
+    await other.expect(GoingAway)
     node.send_body(run.run, b"still going")
     assert await run.read() == b"still going"
-    await edge.links.close(going_away=False)
-    assert [end.failure for end in ends] == ["link_lost"]
-    assert edge.events.log[-1] == ("lost", "n1", 1, "the Edge is stopping")
+    await edge.links.close(going_away=True)
+    assert [end.failure for end in ends] == ["link_lost"] * 2
+    assert ("lost", "n1", 1, "the Edge is stopping") in edge.events.log
+    with pytest.raises(ConnectionError):
+        await FakeNode.connect(edge.address)
     await node.gone()
+    assert len(node.all(GoingAway)) == 1
     with pytest.raises(NodeOffline):
         edge.links.start("n1", SPEC, ends.append)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        *({"protocol": number} for number in range(OLDEST_PROTOCOL, PROTOCOL + 1)),
+        {"protocol": PROTOCOL + 1, "oldest_protocol": PROTOCOL},
+    ],
+)
+async def test_a_node_of_another_release_is_taken_in_when_both_know_a_protocol(edge, fields):
+    """Each number from OLDEST_PROTOCOL to PROTOCOL is welcome, and a newer node that still speaks ours."""
+    await edge.join(**fields)
+    assert edge.links.turned_away() == []
+
+
+async def test_a_mismatch_tells_what_each_end_speaks(edge):
+    """Both ranges stand in the refusal, for the logs of both ends."""
+    node = await edge.connect()
+    node.send(hello(protocol=9, oldest_protocol=8))
+    told = (await node.expect(TurnedAway)).message
+    assert told == f"this Edge speaks protocol {PROTOCOL}, the node 8 to 9"
 
 
 async def test_too_many_strangers_are_not_kept(edge, monkeypatch):

@@ -194,22 +194,6 @@ async def test_a_dial_that_succeeds_too_late_is_closed(tasks, monkeypatch):
     await links.close(going_away=False)
 
 
-async def test_hang_up_ends_in_a_redial():
-    """A node that leaves a stopping Edge dials again."""
-    tasks = TaskSet()
-    events = Recorder()
-    links = Links(directory=FakeDirectory(), events=events, dead_after=10)
-    dialer = dialer_to(await links.listen("127.0.0.1", 0), Node())
-    tasks.start(dialer.run_forever(), name="dialer")
-    await until(lambda: events.of("ready"))
-    dialer.hang_up("the Edge is stopping")
-    assert dialer.connection is None
-    await until(lambda: len(events.of("ready")) == 2)
-    await dialer.stop()
-    await tasks.close()
-    await links.close(going_away=False)
-
-
 async def test_over_tls_with_a_pinned_ca(tasks, tmp_path):
     """Hello, work and bye as over plain TCP."""
     authority = Authority(tmp_path)

@@ -136,12 +136,17 @@ async def test_hello_tells_who_and_what_runs(bench: Bench) -> None:
 
 
 async def test_drain_finishes_what_runs(bench: Bench) -> None:
-    """A drain tells the Edge that the providers are down, refuses new runs and waits for the running one."""
+    """A drain tells the Edge that it stops (in old words too), refuses new runs and waits for the running one."""
     bench.connect()
     await bench.begin(1)
     drain = asyncio.ensure_future(bench.service.drain())
     await turns()
-    assert ProviderHealth(provider_id="p1", up=False, reason="the node is stopping") in bench.link.sent
+    told = [message for message in bench.link.sent if isinstance(message, Ready | ProviderHealth)][-2:]
+    assert isinstance(told[0], Ready)
+    assert (told[0].stopping, told[0].generation, told[0].providers) == (True, 1, ("p1",))
+    assert told[1] == ProviderHealth(provider_id="p1", up=False, reason="the node is stopping")
+    bench.connect()
+    assert [message.stopping for message in bench.link.of(Ready) if isinstance(message, Ready)] == [False, True, True]
     await bench.begin(2)
     assert not drain.done()
     bench.factory.last("e1").finish("r1")

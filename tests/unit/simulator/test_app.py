@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager
 import aiohttp
 import openai
 import pytest
-from aiohttp import web
 
 from iop.simulator.app import Simulator, SimulatorSpec
+from iop.transport.http_server import listen
 from tests.fakes.until import until
 
 CHAT = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
@@ -23,14 +23,12 @@ PATHS = {"/v1/chat/completions": CHAT, "/v1/responses": RESPONSES}
 async def running(*, slots=2, speed=10_000.0, api_key=None):
     """Serve a simulator on a free port; gives it and a client session with its base URL."""
     simulator = Simulator(SimulatorSpec(model="m", slots=slots, tokens_per_second=speed, api_key=api_key))
-    runner = simulator.runner()
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    listener = await listen(simulator.app(), "127.0.0.1", 0, stop_within=0.1)
     try:
-        async with aiohttp.ClientSession("http://127.0.0.1:%d" % runner.addresses[0][1]) as session:  # noqa: UP031 - a port
+        async with aiohttp.ClientSession(f"http://127.0.0.1:{listener.port}") as session:
             yield simulator, session
     finally:
-        await runner.cleanup()
+        await listener.close()
 
 
 async def test_models():
@@ -62,6 +60,27 @@ async def test_refusals_take_no_slot(body, status):
         assert response.status == status
         assert set((await response.json())["error"]) == {"message", "type", "param", "code"}
         assert simulator.slots.stats.started == 0
+
+
+@pytest.mark.parametrize("path", ["/nowhere", "/v1/responses"])
+async def test_what_is_not_there_is_told_in_json(path):
+    """An unknown path and a method that does not fit get the error object as well."""
+    async with running() as (_, http), http.get(path) as response:
+        told = (await response.json())["error"]
+        assert (response.status, told["code"]) in {(404, "not_found"), (405, "method_not_allowed")}
+
+
+async def test_bytes_that_are_not_http_are_refused_in_json(caplog):
+    """An error object and a closed connection; one line in the log and no traceback."""
+    async with running() as (_, http):
+        reader, writer = await asyncio.open_connection(http._base_url.host, http._base_url.port)
+        writer.write(b"this is not HTTP\r\n\r\n")
+        head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+        writer.close()
+        await writer.wait_closed()
+    assert head.split(b" ", 2)[1] == b"400"
+    assert set(json.loads(body)["error"]) == {"message", "type", "param", "code"}
+    assert [record for record in caplog.records if record.exc_info or record.levelname == "ERROR"] == []
 
 
 async def test_api_key():

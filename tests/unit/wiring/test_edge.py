@@ -105,6 +105,7 @@ async def test_while_it_finishes_it_is_not_ready(tmp_path: Path) -> None:
         await edge.run(node)
         draining = asyncio.ensure_future(edge.service.drain())
         await until(lambda: edge.core.shutting_down)
+        assert await node.expect(GoingAway)
         for port in ("openai", "admin"):
             ready, healthy = [await edge.session.get(edge.url(path, port)) for path in ("/readyz", "/healthz")]
             assert ((await ready.json())["error"]["code"], ready.status) == ("shutting_down", 503)
@@ -113,4 +114,22 @@ async def test_while_it_finishes_it_is_not_ready(tmp_path: Path) -> None:
         await edge.service.stop()
 
         assert (await waiting).status == 503
-        assert await node.expect(GoingAway)
+        assert len(node.all(GoingAway)) == 1
+
+
+async def test_waiters_are_served_while_it_finishes_and_its_nodes_stay(tmp_path: Path) -> None:
+    """The nodes hear at the beginning that the Edge goes away; those in line are still granted, then the links end."""
+    async with edge_under_test(tmp_path, drain_timeout="60s") as edge:
+        node = await edge.node()
+        asked = [asyncio.ensure_future(edge.post()) for _ in range(3)]
+        await edge.run(node, 2)
+        await until(lambda: edge.load() == (2, 1))
+        draining = asyncio.ensure_future(edge.service.drain())
+        await node.expect(GoingAway)
+        for count in (1, 2, 3):
+            node.answer((await edge.run(node, count)).run)
+        assert [answer.status for answer in await asyncio.gather(*asked)] == [200] * 3
+        await draining
+        assert edge.status()["nodes"][0]["connected"] is True
+        await edge.service.stop()
+        await node.gone()

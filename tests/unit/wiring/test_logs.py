@@ -4,21 +4,10 @@ import io
 import json
 import logging
 import re
-from collections.abc import Iterator
 
 import pytest
 
 from iop.wiring.logs import configure, redact
-
-
-@pytest.fixture(autouse=True)
-def root_as_before() -> Iterator[None]:
-    """Give the root logger back as it was."""
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    yield
-    root.handlers[:] = handlers
-    root.setLevel(level)
 
 
 def test_text_is_one_line_with_utc_time() -> None:

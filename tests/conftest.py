@@ -1,0 +1,35 @@
+"""What holds of every test: it leaves this process as it found it."""
+
+import contextlib
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from tests.fakes.hygiene import nothing_left
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _uvloop_is_loaded() -> None:
+    """Its library opens a pipe for signals at its first loop, and keeps it for the life of the process."""
+    with contextlib.suppress(ImportError):  # no uvloop on Windows
+        import uvloop
+
+        uvloop.new_event_loop().close()
+
+
+@pytest.fixture(autouse=True)
+def _log_as_before() -> Iterator[None]:
+    """A serving process owns its log; where a test serves in this process, the root logger is given back afterwards."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+@pytest.fixture(autouse=True)
+def _leaves_nothing() -> Iterator[None]:
+    """Open handles, child processes and threads are back to what they were before the test and its fixtures."""
+    with nothing_left():
+        yield
