@@ -211,6 +211,23 @@ async def test_a_signal_right_after_the_ready_line(tmp_path: Path, which: str) -
 
 
 @pytest.mark.parametrize("which", ["edge", "node", "control", "simulator"])
+async def test_a_signal_while_python_still_loads(tmp_path: Path, which: str) -> None:
+    """The process ends by the signal, or with 0 if it hears it already; it says nothing, and has made nothing."""
+    command = _commands(tmp_path)[which]
+    before = sorted(tmp_path.iterdir())
+    child = await asyncio.create_subprocess_exec(
+        *command, cwd=tmp_path, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+        env=Process.environment(),
+    )  # fmt: skip
+    child.send_signal(signal.SIGTERM)
+    out, err = await asyncio.wait_for(child.communicate(), 60)
+
+    assert child.returncode in {0, -signal.SIGTERM}
+    assert (out, err) == (b"", b"")
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("which", ["edge", "node", "control", "simulator"])
 async def test_a_busy_port_is_named_with_its_owner(tmp_path: Path, which: str) -> None:
     """Exit 1; stderr names the address, the pid and the program that holds it, without a traceback."""
     holder = await asyncio.create_subprocess_exec(

@@ -23,6 +23,8 @@ _DECIMAL = re.compile(r"[-+]?(0|[1-9][0-9]{0,17})")
 _FLOAT = re.compile(r"[-+]?[0-9]{1,18}\.[0-9]{0,18}")
 
 
+#: names from the file in PyYAML's messages; not a single character, nor its words for tokens: '<stream end>'
+_NAMED = re.compile(r" '[^'<\\\\][^']+'")
 _TOO_DEEP = f"the file nests deeper than {MAX_DEPTH} levels"
 _TOO_MANY = f"the file holds more than {MAX_VALUES} values, aliases followed"
 
@@ -174,7 +176,7 @@ class _Builder:
 
     def _check_tag(self, node: Node, path: Path, expected: str) -> None:
         if node.tag != _TAG + expected:
-            self._report("yaml_tag", path, _mark(node), f"the tag {_clip(node.tag)} is not used here", "remove the tag")
+            self._report("yaml_tag", path, _mark(node), "a tag stands here", "quote a value that begins with !")
 
     def _give_up(self, path: Path, position: Position, message: str) -> None:
         """The file is over a bound: say so once and read no further."""
@@ -224,7 +226,8 @@ def _yaml_error(text: str, file: str, error: yaml.YAMLError) -> Finding:
         return document.finding("error", "yaml_tab", (), message, "indent with blanks only")
     if isinstance(error, _LargeYaml):
         return document.finding("error", "yaml_too_large", (), problem)
-    message = f"{problem}, {context}" if context else problem
+    # a secret that begins with * or ! is read as an alias or a tag, and named
+    message = _NAMED.sub("", f"{problem}, {context}" if context else problem)
     return document.finding("error", "yaml_syntax", (), message, "check indentation, colons and quotes here and above")
 
 
