@@ -162,7 +162,7 @@ async def test_b42_cloned_hosts_do_not_flap(edge, caplog):
     told = [record.name for record in caplog.records if record.levelno >= logging.WARNING]
     assert sorted(told) == ["iop.edge.links", "iop.node.dialer"]
     await first.dialer.stop()
-    await until(lambda: owner_of(links) == (2, "clone"))
-    assert clone.taken_in == 1
+    await until(lambda: clone.taken_in == 1)
+    assert owner_of(links) == (2, "clone")
     await clone.dialer.stop()
     await tasks.close()
