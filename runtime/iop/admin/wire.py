@@ -104,7 +104,7 @@ def refusal_of(response: httpx.Response) -> AdminRefused:
 
 def unreachable(base_url: str, error: httpx.HTTPError) -> AdminUnreachable:
     """Make the error for a call that got no answer, in words that name the address and the reason."""
-    reason = "it did not answer in time" if isinstance(error, httpx.TimeoutException) else str(error)
+    reason = "it did not answer in time" if isinstance(error, httpx.TimeoutException) else str(error).rstrip(".")
     return AdminUnreachable(f"{base_url} cannot be reached: {reason or type(error).__name__}")
 
 

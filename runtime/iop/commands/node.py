@@ -7,10 +7,16 @@ import json
 import sys
 from pathlib import Path
 
-from iop.commands.common import EXIT_FINDINGS, CommandParser, add_serve_options, load_or_report, release_id
-from iop.config.load import load_node
-from iop.config.models import NodeConfig
-from iop.wiring.doctor import examine
+from iop.commands.common import (
+    EXIT_FINDINGS,
+    EXIT_USAGE,
+    CommandParser,
+    add_serve_options,
+    load_or_report,
+    release_id,
+)
+from iop.config.load import UnreadableFile, load_node
+from iop.wiring.doctor import examine, unusable
 from iop.wiring.node import build_node
 from iop.wiring.serve import serve
 
@@ -18,14 +24,14 @@ from iop.wiring.serve import serve
 def main(argv: list[str] | None = None) -> int:
     """Run `iop-node`; return the exit code of the interface page."""
     args = _parser().parse_args(argv)
+    if args.command == "doctor":
+        return _doctor(args.config, as_json=args.json)
     loaded = load_or_report(load_node, args.config)
     if isinstance(loaded, int):
         return loaded
     assert loaded.config is not None  # no errors, so there is one
     config = loaded.config
     folder = Path(loaded.source).parent
-    if args.command == "doctor":
-        return _doctor(config, folder, as_json=args.json)
     return serve(
         lambda: build_node(config, folder=folder, release_id=release_id()),
         log_level=args.log_level,
@@ -33,8 +39,17 @@ def main(argv: list[str] | None = None) -> int:
     )
 
 
-def _doctor(config: NodeConfig, folder: Path, *, as_json: bool) -> int:
-    checks = asyncio.run(examine(config, folder))
+def _doctor(path: Path, *, as_json: bool) -> int:
+    try:
+        loaded = load_node(path)
+    except UnreadableFile as error:
+        sys.stderr.write(f"error: {error}\n")
+        return EXIT_USAGE
+    for finding in loaded.findings:
+        if finding.severity == "warning":
+            sys.stderr.write(f"{finding}\n")
+    config, folder = loaded.config, Path(loaded.source).parent
+    checks = unusable(loaded.findings) if config is None else asyncio.run(examine(config, folder))
     ok = all(check.outcome != "failed" for check in checks)
     if as_json:
         print(json.dumps({"ok": ok, "checks": [dataclasses.asdict(check) for check in checks]}, indent=2))

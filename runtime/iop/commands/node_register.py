@@ -4,6 +4,7 @@ import argparse
 import difflib
 import hashlib
 import json
+import re
 import secrets
 import sys
 from collections.abc import Mapping
@@ -18,6 +19,7 @@ from iop.commands.node_bootstrap import Engine, bootstrap, next_steps
 from iop.config.append import CannotAppend, append_node
 from iop.config.load import Loaded, UnreadableFile, load_edge, read_edge
 from iop.config.models import EdgeConfig
+from iop.config.scalars import ID_PATTERN, parse_address
 from iop.config.source import parse
 from iop_release.services.definitions import SYSTEMS
 
@@ -55,7 +57,10 @@ def add_parsers(node: "Subparsers") -> None:
     parser.add_argument("--alias", required=True, help="name for people")
     parser.add_argument("--platform", choices=tuple(SYSTEMS), required=True, help="system of the node's host")
     parser.add_argument(
-        "--edge-addr", metavar="H:P", help="where that host reaches listen.nodes (default: as it stands)"
+        "--edge-addr",
+        type=_edge_addr,
+        metavar="H:P",
+        help="where that host reaches listen.nodes (default: as it stands)",
     )
     parser.add_argument("--dry-run", action="store_true", help="show the change as a diff and write nothing")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -71,6 +76,8 @@ def run(args: argparse.Namespace) -> int:
     """
     if args.config is None:
         return _complain(EXIT_USAGE, "--config FILE is missing (edge --config FILE node register …)")
+    if not re.fullmatch(ID_PATTERN, args.id):
+        return _complain(EXIT_FINDINGS, f"--id {args.id!r} must match {ID_PATTERN}; nothing was written")
     token = None if args.dry_run else secrets.token_urlsafe(32)
     try:
         loaded = load_edge(Path(args.config))
@@ -157,6 +164,17 @@ def _report(args: argparse.Namespace, candidate: Candidate, token: str | None, t
         "notes": list(host.notes),
         "next": next_steps(args.id, args.platform, candidate.loaded.source, config),
     }
+
+
+def _edge_addr(text: str) -> str:
+    """argparse: an address that a node can dial."""
+    try:
+        address = parse_address(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    if address.port == 0 or address.is_unspecified:
+        raise argparse.ArgumentTypeError(f"a node cannot dial {text}: the Edge's own address and port are wanted")
+    return str(address)
 
 
 def _as_text(told: Mapping[str, Any]) -> str:

@@ -28,6 +28,8 @@ _SECONDS = {"ms": Fraction(1, 1000), "s": Fraction(1), "m": Fraction(60), "h": F
 _SIZE = re.compile(_NUMBER + r"(B|KiB|MiB|GiB)")
 _BYTES = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 _ADDRESS = re.compile(r"(?:\[(?P<six>[^\]]+)\]|(?P<host>[^\[\]:\s/@]+)):(?P<port>[0-9]{1,5})")
+#: ids of nodes, providers, instances and targets
+ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"
 _HEX_SHA256 = re.compile(r"[0-9a-f]{64}")
 
 T = TypeVar("T")
@@ -179,7 +181,7 @@ ListenAddress = Annotated[
     WithJsonSchema({"type": "string", "examples": ["127.0.0.1:18083", "[::1]:0"]}),
 ]
 #: an id that also travels in URL paths, header values and file names
-Identifier = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")]
+Identifier = Annotated[str, StringConstraints(pattern=ID_PATTERN)]
 #: a public model id: slashes and colons are usual, blanks and control characters are not
 ModelId = Annotated[str, StringConstraints(pattern=r"^[^\s\x00-\x1f\x7f]{1,256}$")]
 Text = Annotated[str, StringConstraints(min_length=1)]

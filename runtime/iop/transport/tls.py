@@ -63,6 +63,9 @@ class ServerTls:
 
 ClientTls = Callable[[], ssl.SSLContext]
 
+#: why a handshake ended that the other end did not want
+HUNG_UP = "it closed the connection in the TLS handshake: does it speak TLS there?"
+
 
 def server_context(cert: str, key: str) -> ssl.SSLContext:
     """Make the listening end's context of two PEM files. Raises OSError with the reason."""
@@ -115,7 +118,7 @@ async def dial(factory: Callable[[], asyncio.Protocol], host: str, port: int, tl
     except ssl.SSLError as error:
         raise Untrusted(dial_trouble(error, host)) from error
     except (ConnectionResetError, BrokenPipeError) as error:
-        raise ConnectionResetError("it closed the connection in the TLS handshake: does it speak TLS there?") from error
+        raise ConnectionResetError(HUNG_UP) from error
 
 
 def dial_trouble(error: ssl.SSLError, host: str) -> str:

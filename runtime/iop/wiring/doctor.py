@@ -2,8 +2,9 @@
 
 import asyncio
 import os
+import ssl
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -12,14 +13,21 @@ import httpx
 import msgspec
 
 from iop.adapters.cli.readiness import Verdict, look, user
+from iop.config.findings import Finding
 from iop.config.models import NodeConfig
+from iop.config.scalars import Address
+from iop.link.frames import control_frame
 from iop.link.messages import CliTarget, EngineInstance
 from iop.node.memory import Memory, Remembered
-from iop.transport.tls import client_context
+from iop.transport.tls import HUNG_UP, client_context, dial_trouble
 from iop.wiring.node import HostAdapters, state_folder
 
 #: seconds for an address to answer
 ANSWERS_WITHIN = 5.0
+#: seconds that an Edge must stay on the line after the beginning of a frame; one that wants TLS hangs up at once
+STAYS_FOR = 2.0
+#: the beginning of a frame: an Edge waits for the rest, and says and logs nothing when that does not come
+_BEGINNING = control_frame(bytes(64))[:5]
 #: variables that decide which programs and which login an agent finds
 _TELLING = ("HOME", "PATH")
 
@@ -40,7 +48,7 @@ async def examine(config: NodeConfig, folder: Path) -> list[Check]:
     """Look at everything that node.yaml, whose file stands in `folder`, and the last config of its node name."""
     remembered = Memory(state_folder(config, folder), config.node.id).read()
     checks = [_account(), _token(config), _state(config, folder), await _edge(config)]
-    checks.append(await _running_node(config.node.id, remembered))
+    checks.append(await _running_node(config, remembered))
     if remembered is not None:
         checks += _environment(remembered)
     commands = {name: tuple(command) for name, command in config.cli_commands.items()}
@@ -49,6 +57,16 @@ async def examine(config: NodeConfig, folder: Path) -> list[Check]:
     for engine in remembered.runtime.engines if remembered else ():
         checks.append(await _engine(host, engine))
     return checks
+
+
+def unusable(findings: Iterable[Finding]) -> list[Check]:
+    """Tell what is wrong in a node.yaml that cannot be used: then nothing else can be looked at."""
+    told = [
+        Check("node.yaml", "failed", f"{found.file}:{found.line}: {found.path}: {found.message}", found.hint or None)
+        for found in findings
+        if found.severity == "error"
+    ]
+    return [_account(), *told, Check("the rest", "unknown", "not looked at", "correct node.yaml first")]
 
 
 def environment() -> dict[str, str]:
@@ -89,25 +107,57 @@ async def _edge(config: NodeConfig) -> Check:
     try:
         tls = client_context(config.edge.ca_file) if config.edge.ca_file is not None else None
         async with asyncio.timeout(ANSWERS_WITHIN):
-            _, writer = await asyncio.open_connection(address.host, address.port, ssl=tls)
+            reader, writer = await asyncio.open_connection(address.host, address.port, ssl=tls)
+        stays = tls is not None or await _stays(reader, writer)
         writer.transport.abort()
-    except (OSError, TimeoutError) as error:
-        why = str(error) or f"no answer within {ANSWERS_WITHIN:g} s"
+    except OSError as error:
+        why = _trouble(error, address)
         return Check("edge", "failed", f"{address}: {why}", "check edge.addr, edge.ca_file, and that the Edge runs")
+    if not stays:
+        step = "set edge.ca_file when the Edge has tls.nodes; check that edge.addr is its listen.nodes"
+        return Check("edge", "failed", f"{address}: it hangs up on what is not TLS, and there is no edge.ca_file", step)
     how = "the Edge's certificate is good" if tls else "the port answers"
     return Check("edge", "ok", f"{address}: {how} (not asked whether it knows this node: see `running node`)")
 
 
-async def _running_node(node_id: str, remembered: Remembered | None) -> Check:
+async def _stays(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+    """Whether the other end waits for the rest of a frame. Without TLS, an end that wants it answers or hangs up."""
+    writer.write(_BEGINNING)
+    try:
+        async with asyncio.timeout(STAYS_FOR):
+            await reader.read(1)
+    except TimeoutError:
+        return True
+    except ConnectionError:
+        return False
+    return False
+
+
+def _trouble(error: OSError, address: Address) -> str:
+    """Say in a few words why the Edge cannot be reached."""
+    if isinstance(error, ssl.SSLError):
+        return dial_trouble(error, address.host)
+    if isinstance(error, ConnectionResetError | BrokenPipeError):
+        return HUNG_UP
+    if isinstance(error, TimeoutError) and not str(error):
+        return f"no answer within {ANSWERS_WITHIN:g} s"
+    why = error.strerror or str(error)
+    return os.strerror(error.errno) if error.errno and why.startswith("Connect call failed") else why
+
+
+async def _running_node(config: NodeConfig, remembered: Remembered | None) -> Check:
+    node_id, listen = config.node.id, config.status_listen
     start = f"start it: iop-node --config … serve (as the user whose agents {node_id} shall run)"
-    if remembered is None:
-        return Check("running node", "unknown", "none of this config was ever connected to an Edge from here", start)
-    told = await _status_of(remembered.status)
+    if remembered is None and listen.port == 0:
+        step = f"{start}; if it runs, its log says what the Edge objects to"
+        return Check("running node", "unknown", "none of this config was ever connected to an Edge from here", step)
+    at = str(listen) if remembered is None else remembered.status
+    told = await _status_of(at)
     if told is None or told.get("node", {}).get("id") != node_id:
-        return Check("running node", "unknown", f"{node_id} does not answer at {remembered.status}", start)
+        return Check("running node", "unknown", f"{node_id} does not answer at {at}", start)
     link = told.get("link", {})
     if link.get("connected"):
-        return Check("running node", "ok", f"{node_id} at {remembered.status} is connected to {link.get('edge')}")
+        return Check("running node", "ok", f"{node_id} at {at} is connected to {link.get('edge')}")
     detail = f"{node_id} is not connected: {link.get('state')} ({link.get('last_loss')})"
     return Check("running node", "failed", detail, "see its log; turned_away names what the Edge objects to")
 

@@ -78,3 +78,35 @@ def test_doctor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.
     assert told["ok"] is False
     assert told["checks"][2] == {"name": "c", "outcome": "failed", "detail": "bad", "next": "fix it"}
     assert command.main(["--config", str(tmp_path / "none.yaml"), "doctor"]) == 2
+
+
+def test_a_doctor_tells_what_is_wrong_in_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A node.yaml that cannot be used is a failed check with its place and next step, as JSON too."""
+    path = tmp_path / "node.yaml"
+    path.write_text("node: {id: n1, token_file: away}\nedge: {addr: '127.0.0.1:1'}\n", encoding="utf-8")
+    assert command.main(["--config", str(path), "doctor", "--json"]) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert told["ok"] is False
+    found = {check["name"]: check for check in told["checks"]}
+    assert [check["name"] for check in told["checks"]] == ["account", "node.yaml", "the rest"]
+    assert found["node.yaml"]["outcome"] == "failed"
+    assert found["node.yaml"]["detail"].startswith(f"{path}:1: node.token_file: the token file cannot be read")
+    assert found["node.yaml"]["next"].startswith("write the token there")
+    assert found["the rest"]["outcome"] == "unknown"
+
+
+def test_a_doctor_tells_warnings_beside_the_checks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A warning is no failed check: it stands on stderr, as with serve."""
+    path = tmp_path / "node.yaml"
+    path.write_text("node: {id: n1}\nedge: {addr: '192.0.2.1:1'}\n", encoding="utf-8")
+
+    async def examined(_config: NodeConfig, _folder: Path) -> list[Check]:
+        return [Check("a", "ok", "fine")]
+
+    monkeypatch.setattr(command, "examine", examined)
+    assert command.main(["--config", str(path), "doctor", "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert "plain_link" in err
+    assert "plain_link" not in out

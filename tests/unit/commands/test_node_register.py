@@ -80,7 +80,6 @@ def test_people_read_token_steps_and_commands(path: Path, capsys: pytest.Capture
     ("who", "told"),
     [
         (("--id", "n1", "--alias", "a", "--platform", "macos"), "edge.yaml:5: the node n1 is declared here already"),
-        (("--id", "a node", "--alias", "a", "--platform", "macos"), "would not pass config check"),
         (("--id", "n2", "--alias", "", "--platform", "macos"), "would not pass config check"),
         (("--id", "n2", "--alias", "sk-0123456789abcdef", "--platform", "macos"), "secret_in_config"),
     ],
@@ -175,3 +174,26 @@ async def _registered_and_applied(folder: Path, edge: Any, capsys: pytest.Captur
     assert [change["path"] for change in answer["changes"]] == ["nodes[attic-node]"]
     assert answer["new_generation"] == 2
     return told
+
+
+@pytest.mark.parametrize("ident", ["../x", "a b", "a\nb: c", "$(id)", "ä", "", "x" * 129, "\ud800", "a\0b"])
+def test_an_odd_id_is_named_as_the_option_it_is(path: Path, capsys: pytest.CaptureFixture[str], ident: str) -> None:
+    """Not as a finding in a file that was never written; nothing is left in the folder."""
+    before = path.read_bytes()
+    who = ("--id", ident, "--alias", "attic", "--platform", "linux")
+    assert register(path, who=who) == 1
+    assert capsys.readouterr().err.startswith("edge node register: --id ")
+    assert (path.read_bytes(), [*path.parent.iterdir()]) == (before, [path])
+
+
+@pytest.mark.parametrize("address", ["edge", "edge:99999", "::1:1", "a b:1", "edge:0", "0.0.0.0:18084", "h\n:1"])
+def test_an_address_that_no_node_can_dial_is_refused(
+    path: Path, capsys: pytest.CaptureFixture[str], address: str
+) -> None:
+    """`--edge-addr` goes into node.yaml: what iop-node would refuse there is a usage error here."""
+    before = path.read_bytes()
+    with pytest.raises(SystemExit) as done:
+        register(path, "--edge-addr", address)
+    assert done.value.code == 2
+    assert "--edge-addr" in capsys.readouterr().err
+    assert path.read_bytes() == before

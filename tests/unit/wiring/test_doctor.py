@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from aiohttp import web
 
 from iop.adapters.cli.readiness import user
@@ -15,8 +16,11 @@ from iop.config.load import load_node
 from iop.config.models import NodeConfig
 from iop.link.messages import CliTarget, EngineInstance, NodeRuntimeConfig
 from iop.node.memory import Memory, Remembered
+from iop.transport.listening import join_address
+from iop.transport.tls_server import serve_tls
 from iop.wiring.doctor import Check, environment, examine
 from tests.fakes.agents import python
+from tests.fakes.authority import Authority
 from tests.fakes.codex import FakeCodex
 from tests.fakes.stack import Engine, answer_ok, stack
 
@@ -179,3 +183,55 @@ async def test_beside_a_node_that_runs(tmp_path: Path) -> None:
         assert s.status()["turned_away"] == []
         await asyncio.sleep(0)
         assert s.status()["nodes"][0]["connected"]
+
+
+async def test_an_edge_that_wants_tls_is_seen_without_a_ca_file(tmp_path: Path) -> None:
+    """The port answers, but hangs up on what is not TLS: that is the failure, and edge.ca_file the next step."""
+    server = await serve_tls(asyncio.Protocol, "127.0.0.1", 0, Authority(tmp_path).server())
+    try:
+        found = await checks(tmp_path, config(tmp_path, edge=join_address(*server.address)))
+    finally:
+        server.close()
+        await server.wait_closed()
+    assert found["edge"].outcome == "failed"
+    assert "hangs up on what is not TLS" in found["edge"].detail
+    assert found["edge"].next is not None
+    assert found["edge"].next.startswith("set edge.ca_file")
+
+
+async def test_why_an_edge_cannot_be_reached(tmp_path: Path) -> None:
+    """In words, not as numbers of the system."""
+    found = await checks(tmp_path)
+    assert found["edge"].detail == "127.0.0.1:1: Connection refused"
+
+
+async def test_a_node_that_was_never_taken_in_is_found_at_its_fixed_address(tmp_path: Path) -> None:
+    """Turned away from the first day on, it has kept nothing: status_listen tells where it is."""
+    link = {"connected": False, "state": "turned_away:bad_token", "last_loss": "turned away"}
+    async with answering(node={"id": "n1"}, link=link) as address:
+        found = await checks(tmp_path, config(tmp_path, f"status_listen: '{address}'\n"))
+    assert found["running node"].outcome == "failed"
+    assert "turned_away:bad_token" in found["running node"].detail
+
+
+async def test_an_edge_without_tls_is_seen_with_a_ca_file(tmp_path: Path) -> None:
+    """It hangs up on the handshake, which is told in words."""
+    authority = Authority(tmp_path)
+    (host := tmp_path / "host").mkdir()
+    async with stack(tmp_path, Engine(answer_ok)) as s:
+        wanted = config(host, edge=s.ready["nodes"])
+        edge = wanted.edge.model_copy(update={"ca_file": str(authority.ca_file)})
+        found = await checks(host, wanted.model_copy(update={"edge": edge}))
+    assert found["edge"].outcome == "failed"
+    assert found["edge"].detail.endswith(": it closed the connection in the TLS handshake: does it speak TLS there?")
+
+
+async def test_a_plain_edge_is_not_disturbed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The beginning of a frame leaves no warning and no refused node behind."""
+    (host := tmp_path / "host").mkdir()
+    async with stack(tmp_path, Engine(answer_ok)) as s:
+        caplog.clear()
+        found = await checks(host, config(host, edge=s.ready["nodes"]))
+        assert found["edge"].outcome == "ok"
+        assert s.status()["turned_away"] == []
+        assert [record.getMessage() for record in caplog.records] == []

@@ -59,7 +59,7 @@ def _posix(name: str, env: Mapping[str, str], cwd: str | None) -> str:
         return name
     found = shutil.which(name, path=env.get("PATH", os.defpath))
     if found is None:
-        raise NotFoundError(f"{name} is not on PATH ({env.get('PATH', 'which is not set')})")
+        raise NotFoundError(f"{name} is not on PATH")
     return found
 
 
@@ -84,7 +84,7 @@ def _windows(name: str, env: Mapping[str, str], files: Files) -> str:
         raise NotFoundError(
             f"{message}; install the .cmd shim beside it (npm does) or name the program in cli_commands"
         )
-    raise NotFoundError(f"{name} does not exist" if has_folder else f"{name} is not on PATH ({_get(env, 'PATH')})")
+    raise NotFoundError(f"{name} does not exist" if has_folder else f"{name} is not on PATH")
 
 
 def _behind_shim(shim: str, env: Mapping[str, str], files: Files) -> tuple[str, ...]:

@@ -116,7 +116,7 @@ def test_posix(tmp_path):
     program.chmod(0o755)
     assert resolve(("./agent", "-x"), {}, cwd=str(tmp_path), platform="linux") == ("./agent", "-x")
     assert resolve(("agent",), {"PATH": f"/none:{tmp_path}"}, platform="darwin") == (str(program),)
-    with pytest.raises(NotFoundError, match=r"agent is not on PATH \(/none\)"):
+    with pytest.raises(NotFoundError, match=r"agent is not on PATH$"):
         resolve(("agent",), {"PATH": "/none"}, platform="linux")
     with pytest.raises(NotFoundError, match="does not exist"):
         resolve((str(tmp_path),), {}, platform="linux")
