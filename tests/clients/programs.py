@@ -67,9 +67,8 @@ async def program(command: Sequence[str], env: dict[str, str], cwd: Path | None 
     """Start a program with an empty stdin; on the way out its whole group is killed."""
     proxies = {name: "" for name in os.environ if name.lower().endswith("_proxy")}
     child = await asyncio.create_subprocess_exec(
-        *command, cwd=cwd, env={**os.environ, **proxies, **env}, start_new_session=True, limit=2**22,
+        *ends_with_us(command), cwd=cwd, env={**os.environ, **proxies, **env}, start_new_session=True, limit=2**22,
         stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-        preexec_fn=ends_with_us(),
     )  # fmt: skip
     try:
         yield Program(child)

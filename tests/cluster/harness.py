@@ -58,9 +58,8 @@ class Process:
         log = folder / f"{name}.log"
         with log.open("ab") as stderr:
             child = await asyncio.create_subprocess_exec(
-                *command, cwd=folder, env=cls.environment(),
+                *ends_with_us(command), cwd=folder, env=cls.environment(),
                 stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=stderr,
-                preexec_fn=ends_with_us(),
             )  # fmt: skip
         assert child.stdout is not None
         line = (await asyncio.wait_for(child.stdout.readline(), DEADLINE)).decode()

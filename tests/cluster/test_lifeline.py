@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import signal
 import sys
 from pathlib import Path
@@ -16,7 +17,7 @@ import asyncio, sys
 from tests.fakes.lifeline import ends_with_us
 
 async def main():
-    child = await asyncio.create_subprocess_exec("sleep", "600", preexec_fn=ends_with_us())
+    child = await asyncio.create_subprocess_exec(*ends_with_us(["sleep", "600"]))
     print(child.pid, flush=True)
     await child.wait()
 
@@ -24,7 +25,7 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells children of their parent's end")
+@pytest.mark.skipif(shutil.which("setpriv") is None, reason="setpriv (Debian's util-linux) is not there")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 async def test_children_end_with_a_run_that_is_ended_from_outside(number: signal.Signals) -> None:
     """A run killed by a signal has no chance to end its children: the kernel does."""

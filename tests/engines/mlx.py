@@ -62,8 +62,8 @@ async def serving(command: Sequence[str | Path], port: int, folder: Path) -> Asy
     log = folder / "engine.log"
     with log.open("wb") as out:
         child = await asyncio.create_subprocess_exec(
-            *map(str, command), stdin=asyncio.subprocess.DEVNULL, stdout=out, stderr=out, env=env, cwd=folder,
-            preexec_fn=ends_with_us(signal.SIGKILL),
+            *ends_with_us([str(word) for word in command], "KILL"),
+            stdin=asyncio.subprocess.DEVNULL, stdout=out, stderr=out, env=env, cwd=folder,
         )  # fmt: skip
     url = f"http://127.0.0.1:{port}/v1"
     try:

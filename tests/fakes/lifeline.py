@@ -1,22 +1,15 @@
 """Children that end with the test run, also when that is ended from outside and no `finally` is reached."""
 
-import ctypes
-import signal
+import shutil
 import sys
-from collections.abc import Callable
-
-PR_SET_PDEATHSIG = 1
+from collections.abc import Sequence
 
 
-def ends_with_us(number: signal.Signals = signal.SIGTERM) -> Callable[[], None] | None:
-    """What a child has to call before its program begins (`preexec_fn`): the kernel then sends it `number` as soon as
-    this process is gone. None where there is no such thing (all but Linux).
+def ends_with_us(command: Sequence[str], signal: str = "TERM") -> list[str]:
+    """A command whose process the kernel sends `signal` as soon as this one is gone; pid and exit code are its own.
+
+    Done by Debian's setpriv before the program begins: a `preexec_fn` would fork a process with threads. Where there is
+    no setpriv (macOS), it is the plain command.
     """
-    if sys.platform != "linux":
-        return None
-    prctl = ctypes.CDLL(None, use_errno=True).prctl
-
-    def hold() -> None:
-        prctl(PR_SET_PDEATHSIG, int(number))
-
-    return hold
+    setpriv = shutil.which("setpriv") if sys.platform == "linux" else None
+    return [setpriv, "--pdeathsig", signal, "--", *command] if setpriv else list(command)
