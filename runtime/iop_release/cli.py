@@ -16,7 +16,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from iop_release import activate, build, edits, preflight, prune, stage, status, sync, wrappers
+from iop_release import activate, ask, build, edits, preflight, prune, put, stage, status, sync, wrappers
 from iop_release.errors import ReleaseError
 from iop_release.layout import HostRoot
 from iop_release.services.contract import Service, ServiceManager
@@ -78,6 +78,20 @@ def _stage(options: argparse.Namespace) -> dict[str, Any]:
 
 def _edits(options: argparse.Namespace) -> dict[str, Any]:
     return {"changed": False, "edit": edits.edited(options.home)}
+
+
+def _put(options: argparse.Namespace) -> dict[str, Any]:
+    try:
+        content = options.source.read_bytes() if options.source else sys.stdin.buffer.read()
+        told = put.differences(options.path, content) if options.diff else []
+        written = put.put(options.path, content, dry_run=options.dry_run)
+    except OSError as error:
+        raise ReleaseError(f"cannot write {options.path[0]}: {error}") from error
+    return {"changed": bool(written), "written": written, **({"diff": told} if told else {})}
+
+
+def _ask(options: argparse.Namespace) -> dict[str, Any]:
+    return {"changed": False, **ask.ask(options.url, options.timeout)}
 
 
 def _plan(options: argparse.Namespace) -> dict[str, Any]:
@@ -180,10 +194,21 @@ _SYNC: _Settings = {
     "--source": {"type": Path, "required": True, "metavar": "DIR", "help": "the checkout to take HEAD from"},
     "--checkout": {"type": Path, "required": True, "metavar": "DIR", "help": "the build checkout"},
 }
+_PUT: _Settings = {
+    "--path": {"action": "append", "type": Path, "required": True, "metavar": "FILE", "help": "where; repeatable"},
+    "--source": {"type": Path, "metavar": "FILE", "help": "the file to take it from (standard input)"},
+    "--diff": {"action": "store_true", "help": "also tell each file's text before and after"},
+}
+_ASK: _Settings = {
+    "--url": {"required": True, "metavar": "URL", "help": "what to ask"},
+    "--timeout": {"type": float, "default": 5.0, "metavar": "SECONDS", "help": "how long to wait (5)"},
+}
 _COMMANDS: list[tuple[str, Any, str, _Settings]] = [
     ("preflight", _preflight, "What is in the way on this host.", {**_HOME, **_PORT}),
     ("sync", _sync, "Make the build checkout the HEAD of another one.", {**_SYNC, **_DRY}),
     ("edits", _edits, "Whether the live config was edited by hand.", _HOME),
+    ("put", _put, "Write a file where it differs.", {**_PUT, **_DRY}),
+    ("ask", _ask, "What answers at a URL.", _ASK),
     ("build", _build, "Build the checkout's commit, once.", {**_BUILD, **_DRY}),
     ("stage", _stage, "Put a built release on this host.", {**_ROOT, **_DIST, **_BIN, **_DRY}),
     ("plan", _plan, "What activate would do; services on stdin.", {**_ROOT, **_HOME, **_RELEASE, **_RESTART}),

@@ -43,8 +43,10 @@ def _install(venv: Path, dist: Path, manifest: Manifest) -> None:
     if pip is None:
         raise ReleaseError(f"no pip in {house}", "the lock must name pip")
     program = [str(venv / "bin" / "python"), str(pip / "pip"), "install", "--quiet", "--no-index", "--no-deps"]
-    _clean_run([*program, "--require-hashes", "--find-links", str(house), "-r", str(dist / manifest.lock)])
-    _clean_run([*program, str(dist / manifest.wheel)])
+    wanted = venv.parent / "wanted.txt"  # one call for all: pip runs from a wheel, so each start compiles it anew
+    own = f"{(dist / manifest.wheel).as_uri()} --hash=sha256:{manifest.files[manifest.wheel]}\n"
+    wanted.write_text(own + (dist / manifest.lock).read_text(encoding="utf-8"), encoding="utf-8")
+    _clean_run([*program, "--require-hashes", "--find-links", str(house), "-r", str(wanted)])
     _clean_run([str(venv / "bin" / "python"), "-I", "-c", "import iop, iop_release"])
 
 

@@ -50,7 +50,7 @@ class Site:
     def make(self, target: str, arguments: str = "") -> Run:
         """`make <target> ENV=local` with this Python as the environment."""
         done = subprocess.run(
-            self.command(target, arguments), cwd=self.root, env=self.env, **_QUIET, timeout=400, check=False
+            self.command(target, arguments), cwd=self.root, env=self.env, **_QUIET, timeout=900, check=False
         )
         return Run(done.returncode, done.stdout, {} if "--check" in arguments else self._report(done.stdout))
 

@@ -74,9 +74,21 @@ def test_failing_tests_stop_the_deploy(site: Site) -> None:
         site.git("reset", "-q", "--hard", "HEAD~1")
 
 
+def test_down_and_clean_leave_nothing(site: Site) -> None:
+    """`make down` ends every process and keeps the build; `make clean` removes that too, temp folder included."""
+    site.deployed()
+    assert site.make("down").code == 0
+    assert site.processes() == []
+    assert (site.home / "bin" / "edge").is_file()
+
+    assert site.make("clean").code == 0
+    assert not (site.root / "build").exists()
+    assert site.make("down").code == 0
+
+
 def test_a_stranger_on_our_port_is_named_and_left_alone(site: Site) -> None:
     """Someone else's listener stops the run with its pid and command, and lives on; nothing was started."""
-    site.make("down")
+    site.make("down")  # the test above left nothing, so in order this is over at once
     stranger = subprocess.Popen(
         [sys.executable, "-m", "http.server", str(site.base + 83), "--bind", "127.0.0.1"],
         stdout=subprocess.DEVNULL,
@@ -93,18 +105,6 @@ def test_a_stranger_on_our_port_is_named_and_left_alone(site: Site) -> None:
     finally:
         stranger.terminate()
         stranger.wait()
-
-
-def test_down_and_clean_leave_nothing(site: Site) -> None:
-    """`make down` ends every process and keeps the build; `make clean` removes that too, temp folder included."""
-    site.deployed()
-    assert site.make("down").code == 0
-    assert site.processes() == []
-    assert (site.home / "bin" / "edge").is_file()
-
-    assert site.make("clean").code == 0
-    assert not (site.root / "build").exists()
-    assert site.make("down").code == 0
 
 
 def _until_listening(port: int) -> None:

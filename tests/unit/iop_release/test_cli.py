@@ -113,3 +113,17 @@ def test_two_hosts_of_one_environment_take_turns(
         assert thread.is_alive()
     thread.join(20)
     assert not thread.is_alive()
+
+
+def test_put_and_ask(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file comes on standard input or from another file; a URL where nothing answers is no failure."""
+    first, second = tmp_path / "candidate.yaml", tmp_path / "live.yaml"
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO("ä: 1\n".encode())))
+    assert _run(capsys, "put", "--path", first) == {"changed": True, "written": [str(first)]}
+    dry = _run(capsys, "put", "--source", first, "--path", second, "--diff", "--dry-run")
+    assert dry["diff"] == [{"before": "", "after": "ä: 1\n", "before_header": str(second), "after_header": str(second)}]
+    assert not second.exists()
+    assert _run(capsys, "put", "--source", first, "--path", second)["written"] == [str(second)]
+    assert cli.main(["put", "--source", str(tmp_path / "none"), "--path", str(second)]) == 1
+    assert "cannot write" in capsys.readouterr().err
+    assert _run(capsys, "ask", "--url", "nothing")["status"] == 0

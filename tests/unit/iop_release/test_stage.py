@@ -54,6 +54,8 @@ def test_staging_is_offline_and_done_once(tmp_path: Path, dist: Path, commands: 
     assert made[0][-1] == str(root.release("r1") / "venv")
     assert all("--no-index" in command for command in made if "install" in command)
     assert "--require-hashes" in made[1]
+    wanted = (root.release("r1") / "wanted.txt").read_text(encoding="utf-8")
+    assert wanted == f"{(dist / 'w.whl').as_uri()} --hash=sha256:{sha256(dist / 'w.whl')}\nlock.txt"
     assert root.is_staged("r1")
 
 
