@@ -4,7 +4,7 @@ import contextlib
 import json
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +14,7 @@ import pytest_asyncio
 from tests.clients.programs import Npm
 from tests.cluster.harness import NODES, ROOT, Cluster, cluster
 from tests.engines.llama import installed_llama
+from tests.fakes.hygiene import nothing_left
 
 INSTALLER = ROOT / "tests" / "clients" / "install.py"
 NOT_TO_BE_HAD = (3, 4)  # the installer's exit codes: no node or npm, the registry could not be reached
@@ -32,6 +33,18 @@ OPTIONS = {
     "queue": {"max_waiting": 3},
     "stream": {"keepalive_after": "300ms", "write_timeout": "10m"},  # a test that holds a slot does not read its stream
 }
+
+
+@pytest.fixture(autouse=True)
+def _leaves_nothing(request: pytest.FixtureRequest) -> Iterator[None]:
+    """As around every test, but for those over the shared pool: threads of the session's loop, and an engine that was
+    started anew, live on to the end of the session, where the pool looks at its own processes.
+    """
+    if "shared" in request.fixturenames:
+        yield
+    else:
+        with nothing_left():
+            yield
 
 
 @pytest.fixture(scope="session")
