@@ -1,5 +1,6 @@
 """Field case B14, every shape of cut: wherever the engine's bytes stop, the client sees no success."""
 
+import asyncio
 import gzip
 from pathlib import Path
 
@@ -78,3 +79,27 @@ async def test_b14_every_cut_of_a_whole_answer(tmp_path: Path, reset: bool) -> N
             assert not answer.cut
             await s.idle()
             assert (where, s.totals("completed")) == (where, (0,))
+
+
+@pytest.mark.parametrize("stays", [False, True])
+async def test_b14_nonsense_for_a_size_in_the_middle_of_a_stream(tmp_path: Path, stays: bool) -> None:
+    """Field case B14: it ends the stream with an error at once, also when it comes in a segment of its own."""
+    delta_read = asyncio.Event()
+
+    async def script(exchange: Exchange) -> None:
+        await exchange.send(stream_head() + chunk(DELTA))
+        await delta_read.wait()
+        await exchange.send(DELTA)
+        if stays:
+            await exchange.peer_left.wait()
+        exchange.close()
+
+    async with stack(tmp_path, Engine(script), checks_request=False) as s:
+        client = await s.open(chat(stream=True))
+        await client.until(DELTA)
+        delta_read.set()
+        answer = await client.answer()
+        assert answer.cut
+        assert b'"error"' in answer.body
+        await s.idle()
+        assert s.totals("completed", "failed") == (0, 1)

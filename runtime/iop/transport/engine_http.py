@@ -5,6 +5,7 @@ and nobody could tell whether a model had seen it. So nothing is pooled, nothing
 remembered here, and no total time limit applies; how many requests run at once is decided elsewhere.
 """
 
+import asyncio
 import base64
 import io
 import re
@@ -12,6 +13,7 @@ from collections.abc import Sequence
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 import aiohttp
+from aiohttp.client_proto import ResponseHandler
 from yarl import URL
 
 Headers = Sequence[tuple[str, str]]
@@ -65,6 +67,20 @@ class EngineAnswer:
         self._response = response
         self.status = response.status
         self.headers = tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in response.raw_headers)
+        self._end_with_connection()
+
+    def _end_with_connection(self) -> None:
+        """Let no reader outlive the connection: on framing that is no HTTP aiohttp closes it and tells nobody."""
+        protocol = self._response.connection.protocol if self._response.connection is not None else None
+        if isinstance(protocol, ResponseHandler) and protocol.closed is not None:
+            protocol.closed.add_done_callback(self._lost)
+
+    def _lost(self, closed: asyncio.Future[None]) -> None:
+        content = self._response.content
+        if not closed.cancelled():
+            closed.exception()  # what a reader must know is told below
+        if not content.is_eof() and content.exception() is None:
+            content.set_exception(aiohttp.ClientPayloadError("its framing is not HTTP"))
 
     def header(self, name: str) -> str:
         """Return the first value of a header, or an empty string."""
