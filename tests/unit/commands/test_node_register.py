@@ -1,9 +1,11 @@
 """`edge node register`: the file, the token, the texts; and a node that comes in with them."""
 
 import asyncio
+import contextlib
 import hashlib
 import json
 import stat
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -151,16 +153,24 @@ async def test_a_registered_node_comes_in(tmp_path: Path, capsys: pytest.Capture
         (folder / "node.yaml").write_text(told["node_yaml"])
         (folder / "node.token").write_text("wrong\n")
         (folder / "node.token").chmod(0o600)
-        loaded = load_node(folder / "node.yaml").config
-        assert loaded is not None
-        node = build_node(loaded, folder=folder, release_id="test")
-        await node.start()
-        try:
+        async with _running(folder):
             await until(lambda: any(entry["code"] == "bad_token" for entry in edge.status()["turned_away"]))
-            (folder / "node.token").write_text(f"{told['token']}\n")
+        (folder / "node.token").write_text(f"{told['token']}\n")
+        async with _running(folder):
             await until(lambda: edge.core.node_state("attic-node") == "connected")
-        finally:
-            await node.stop()
+
+
+@contextlib.asynccontextmanager
+async def _running(folder: Path) -> AsyncIterator[None]:
+    """The node of this folder's node.yaml."""
+    config = load_node(folder / "node.yaml").config
+    assert config is not None
+    node = build_node(config, folder=folder, release_id="test")
+    await node.start()
+    try:
+        yield
+    finally:
+        await node.stop()
 
 
 async def _registered_and_applied(folder: Path, edge: Any, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
