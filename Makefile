@@ -79,15 +79,21 @@ test-cluster: $(READY) ## whole processes: three nodes, kills, bursts
 	$(PYTHON) -m pytest -n 2 --dist loadfile --durations=10 tests/cluster
 
 # exit codes 3 and 4: no build for this system, or no way to the registry; pytest then names it as the reason of each skip
-test-engines: $(READY) ## the pool over real llama.cpp, vllm-mlx and mlx_lm servers
-	@$(PYTHON) playbooks/roles/engines/files/install_llama.py --project . --into build/engines >/dev/null || case $$? in 3|4) ;; *) exit 1;; esac
-	@$(PYTHON) -m tests.engines.install_mlx --into build/engines >/dev/null || case $$? in 3|4) ;; *) exit 1;; esac
+OR_SKIP := >/dev/null || case $$? in 3|4) ;; *) exit 1;; esac
+.PHONY: downloads llama-here mlx-here clients-here
+downloads: llama-here mlx-here clients-here ## what the suites with real engines and clients need (1 GB, made once)
+llama-here: $(READY)
+	@$(PYTHON) playbooks/roles/engines/files/install_llama.py --project . --into build/engines $(OR_SKIP)
+mlx-here: $(READY)
+	@$(PYTHON) -m tests.engines.install_mlx --into build/engines $(OR_SKIP)
+clients-here: $(READY)
+	@$(PYTHON) tests/clients/install.py --into build/clients $(OR_SKIP)
+
+test-engines: llama-here mlx-here ## the pool over real llama.cpp, vllm-mlx and mlx_lm servers
 	$(PYTHON) -m pytest tests/engines
 
-# made once (500 MB from npm), then found; a test that takes more than four minutes hangs
-test-clients: $(READY) ## the official OpenAI SDKs, Vercel ai and Codex over real llama.cpp servers
-	@$(PYTHON) playbooks/roles/engines/files/install_llama.py --project . --into build/engines >/dev/null || case $$? in 3|4) ;; *) exit 1;; esac
-	@$(PYTHON) tests/clients/install.py --into build/clients >/dev/null || case $$? in 3|4) ;; *) exit 1;; esac
+# a test that takes more than four minutes hangs
+test-clients: llama-here clients-here ## the official OpenAI SDKs, Vercel ai and Codex over real llama.cpp servers
 	$(PYTHON) -m pytest --timeout 240 tests/clients
 
 test-deploy: $(READY) ## deploys into a temporary clone: twice, broken, repaired, removed
