@@ -76,7 +76,7 @@ test-fast: $(READY) ## unit and contract tests (what a deploy runs)
 	$(PYTHON) -m pytest -n auto -q -p no:cacheprovider tests/unit $(wildcard tests/contract)
 
 test-cluster: $(READY) ## whole processes: three nodes, kills, bursts
-	$(PYTHON) -m pytest -n 2 --dist loadfile --durations=10 tests/cluster
+	$(PYTHON) -m pytest -n 3 --dist loadfile --durations=10 tests/cluster
 
 # exit codes 3 and 4: no build for this system, or no way to the registry; pytest then names it as the reason of each skip
 OR_SKIP := >/dev/null || case $$? in 3|4) ;; *) exit 1;; esac
@@ -97,7 +97,7 @@ test-clients: llama-here clients-here ## the official OpenAI SDKs, Vercel ai and
 	$(PYTHON) -m pytest --timeout 240 tests/clients
 
 test-deploy: $(READY) ## deploys into a temporary clone: twice, broken, repaired, removed
-	$(PYTHON) -m pytest -n 2 --dist loadfile --durations=10 tests/deploy
+	$(PYTHON) -m pytest -n 3 --dist loadfile --durations=10 tests/deploy
 
 walk: $(READY) ## walk the admission machine for longer, with new choices each time (some minutes)
 	IOP_WALK=$(WALKS) $(PYTHON) -m pytest tests/unit/domain/test_stateful.py
