@@ -70,7 +70,8 @@ def activate(
     ordered = sorted((one for one in services if one.name in busy), key=lambda one: one.priority)
     for service in reversed(ordered):
         _record_file(root, service.name).unlink(missing_ok=True)
-        manager.stop(service.name)
+        if not service.listeners:  # the start of one with listeners replaces it, and nobody is turned away meanwhile
+            manager.stop(service.name)
     root.switch(release)
     for service in ordered:
         ready = service.resolved(root.release(release), release)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -22,14 +22,20 @@ class Service:
     port: int | None = None
     stop_wait_s: int = 40
     priority: int = 500  # started low to high, stopped high to low
+    #: name -> host:port of sockets that outlive the program and reach it as LISTEN_FDS. Such a service is not stopped
+    #: before a new start: `start` replaces what runs, and connections wait in the sockets meanwhile
+    listeners: dict[str, str] = field(default_factory=dict)
 
     @staticmethod
     def load(data: dict[str, Any]) -> Service:
         """A service from JSON. Raises `ReleaseError` for unknown or missing keys."""
         try:
             ready = {**data, "argv": tuple(data["argv"]), "watch": tuple(data.get("watch", ()))}
-            return Service(**ready)
-        except (KeyError, TypeError) as error:
+            service = Service(**ready)
+            for address in service.listeners.values():
+                split_address(address)
+            return service
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise ReleaseError(f"not a service: {data!r} ({error})") from error
 
     def resolved(self, release: Path, release_id: str) -> Service:
@@ -39,7 +45,7 @@ class Service:
         if self.watch:
             env["IOP_CONFIG_SHA256"] = _sha256_of_files(self.watch)
         argv = tuple(part.replace("{release}", str(release)) for part in self.argv)
-        return Service(self.name, argv, env, self.watch, self.port, self.stop_wait_s, self.priority)
+        return replace(self, argv=argv, env=env)
 
     @property
     def digest(self) -> str:
@@ -70,13 +76,24 @@ class ServiceManager(Protocol):
         """Stop a service and wait until it is gone. One that is not running is fine."""
 
     def start(self, service: Service, log: Path) -> Running:
-        """Install this definition, start it, and return when it has stayed up for a second."""
+        """Install this definition, start it, and return when it has stayed up for a second.
+
+        One with `listeners` may be running: its program is replaced, its sockets stay, no connection is lost.
+        """
 
     def remove(self, name: str) -> None:
         """Stop a service and forget it."""
 
     def down(self) -> list[str]:
         """Stop everything of ours and the manager itself; return what was ended, as text."""
+
+
+def split_address(text: str) -> tuple[str, int]:
+    """`host:port` or `[v6]:port` as host and port. Raises ValueError when it is neither."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise ValueError(f"not a host:port address: {text!r}")
+    return (host[1:-1] if host.startswith("[") and host.endswith("]") else host), int(port)
 
 
 def _sha256_of_files(paths: tuple[str, ...]) -> str:

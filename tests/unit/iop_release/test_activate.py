@@ -1,6 +1,7 @@
 """iop_release.activate: from what runs to what should run, by facts."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,18 @@ def test_another_release_restarts_and_keeps_the_previous(root: HostRoot) -> None
     assert manager.calls == ["ensure", "stop mac.node", "stop mac.edge", "start mac.edge", "start mac.node"]
     assert [step.reason for step in done.steps] == ["runs release r1"] * 2
     assert (root.pointer("current"), root.pointer("previous")) == ("r2", "r1")
+
+
+def test_a_service_with_listeners_is_replaced_by_its_start(root: HostRoot) -> None:
+    """No `stop` comes before its `start`, so that its sockets never close; the others are stopped as ever."""
+    manager = FakeManager(os.getpid())
+    held = replace(FIRST, listeners={"openai": "127.0.0.1:18083"})
+    activate(root, "r1", [held, SECOND], manager)
+    manager.calls.clear()
+
+    activate(root, "r2", [held, SECOND], manager)
+
+    assert manager.calls == ["ensure", "stop mac.node", "start mac.edge", "start mac.node"]
 
 
 def test_a_watched_file_restarts_its_service(root: HostRoot, tmp_path: Path) -> None:
