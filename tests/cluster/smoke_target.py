@@ -58,13 +58,13 @@ def write_inventory(checkout: Path, made: Cluster) -> Path:
     (checkout / "ansible.cfg").write_text("[defaults]\n", encoding="utf-8")
     names = {node_id: node_id.split("-", 1)[0] for node_id in NODES}
     groups = {"nodes": {"hosts": dict.fromkeys(names.values())}}
+    groups |= {group: {"hosts": {"mac": None}} for group in ("edge", "control_plane", "builder")}
     _write(folder / "hosts.yml", {"all": {"children": groups}})
     edge, control = made.processes["edge"].ready, made.processes["control"].ready
     ports = {name: _port(edge[name]) for name in ("openai", "nodes", "admin")} | {"control": _port(control["control"])}
     config = made.edge_config()
     shared = {
         "deploy_env": NAME,
-        "deploy_kind": "loopback",
         "edge_id": config["edge"]["id"],
         "ports": ports,
         "models": config["models"],

@@ -40,7 +40,8 @@ def inventory(root: Path, **ports: int) -> Inventory:
     models = [{"id": "m", "providers": dict.fromkeys(CAPACITIES, "m")}]
     return Inventory.model_validate(
         {
-            "env": "test", "kind": "loopback", "root": root, "edge_id": "edge-test", "ports": numbers,
+            "env": "test", "root": root, "edge_id": "edge-test", "ports": numbers,
+            "edge_host": "n1", "control_host": "n1", "builder": "n1",
             "hosts": hosts, "models": models, "smoke_model": "m", "engine_kind": "simulator",
         }
     )  # fmt: skip

@@ -35,11 +35,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def derived(inventory: Inventory) -> dict[str, Any]:
     """The inventory with everything that is computed from it."""
     data = inventory.model_dump(mode="json")
-    for name in ("openai_url", "admin_url", "control_url", "nodes_addr", "capacity", "banner"):
+    for name in ("kind", "openai_url", "admin_url", "control_url", "capacity", "banner"):
         data[name] = getattr(inventory, name)
-    data["home"] = str(inventory.home)
+    data |= {"home": str(inventory.home), "edge_home": str(inventory.edge_home)}
     for host, plain in zip(inventory.hosts, data["hosts"], strict=True):
-        plain["root"] = str(inventory.host_root(host.name))
+        config = inventory.ssh_config(host.name)
+        plain |= {
+            "remote": host.remote,
+            "root": str(inventory.host_root(host.name)),
+            "nodes_addr": inventory.nodes_addr(host.name),
+            "service_user": inventory.service_user(host.name),
+            "ssh_config": str(config) if config else None,
+        }
         for provider, fields in zip(host.providers, plain["providers"], strict=True):
             fields["endpoint"] = provider.endpoint
     return data

@@ -9,31 +9,35 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from pathlib import Path, PurePath
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic import ValidationError, ValidationInfo, field_validator, model_validator
 
 from iop.config.inventory_engines import EngineKind, deployed_kind, loopback_banner
+from iop.config.inventory_hosts import LOOPBACK, Host, InventoryPart, Port, Provider, unlike
+from iop.config.inventory_models import Model
 from iop.config.inventory_source import environments, locate, unreadable
-from iop.config.resources import ProviderType
 
-LOOPBACK = "127.0.0.1"
 PORT_BASE_VARIABLE = "IOP_PORT_BASE"
-
-Port = Annotated[int, Field(strict=True, ge=1, le=65535)]
-Capacity = Annotated[int, Field(strict=True, ge=1)]
+#: the host's variables that say how it is reached -> their names in the model
+CONNECTION = {
+    "address": "address",
+    "user": "user",
+    "ssh_port": "ssh_port",
+    "python": "python",
+    "host_root": "root",
+    "service_user": "service_user",
+    "edge_address": "edge_address",
+    "ssh_config": "ssh_config",
+}
 
 
 class InventoryError(Exception):
     """The inventory cannot be used; the text names the file and line where it is known."""
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Ports(_Part):
+class Ports(InventoryPart):
     """The four listening ports of the environment."""
 
     control: Port
@@ -42,71 +46,19 @@ class Ports(_Part):
     admin: Port
 
 
-class Provider(_Part):
-    """A provider as the inventory declares it; its engine listens on this port of its node's host."""
+class Inventory(InventoryPart):
+    """One environment. Hosts are in the order of a deploy.
 
-    id: str
-    type: ProviderType
-    category: str
-    capacity: Capacity
-    engine_port: Port
-    on_disconnect: Literal["cancel", "cancel_streams", "finish"] = "cancel"
-
-    @property
-    def endpoint(self) -> str:
-        """Base URL of the engine, as its node sees it."""
-        return f"http://{LOOPBACK}:{self.engine_port}/v1"
-
-
-class CliTarget(_Part):
-    """A CLI agent of a node."""
-
-    kind: Literal["text", "codex"]
-    command: tuple[str, ...]
-
-
-class Host(_Part):
-    """A host and the one node on it."""
-
-    name: str
-    node_id: str
-    alias: str
-    platform: Literal["macos", "linux", "windows"]
-    arch: str
-    service_manager: str
-    cli_targets: dict[str, CliTarget] = {}
-    providers: tuple[Provider, ...] = ()
-
-
-class DirectRoute(_Part):
-    """A model that goes straight to a CLI agent of one node."""
-
-    node: str
-    adapter: Literal["cli"]
-    target: str
-
-
-class Model(_Part):
-    """A public model: `providers` maps provider ids to the engine's model name, `direct` names an agent."""
-
-    id: str
-    providers: dict[str, str] | None = None
-    direct: DirectRoute | None = None
-
-    @model_validator(mode="after")
-    def _one_route(self) -> Self:
-        if (self.providers is None) == (self.direct is None):
-            raise ValueError("a model has either providers or direct")
-        return self
-
-
-class Inventory(_Part):
-    """One environment. Hosts are in the order of a deploy."""
+    URLs and addresses of the Edge and the Control Plane are those on their own hosts: nothing but the node link is
+    reachable from elsewhere.
+    """
 
     env: str
-    kind: Literal["loopback", "remote"]
     root: Path  # the checkout
     edge_id: str
+    edge_host: str
+    control_host: str
+    builder: str  # the host that builds; on remote it need not be one of `hosts`
     ports: Ports
     hosts: tuple[Host, ...]
     models: tuple[Model, ...]
@@ -114,9 +66,19 @@ class Inventory(_Part):
     engine_kind: EngineKind
 
     @property
+    def kind(self) -> Literal["loopback", "remote"]:
+        """Whether the hosts are real ones, reached by ssh."""
+        return "remote" if all(host.remote for host in self.hosts) else "loopback"
+
+    @property
     def home(self) -> Path:
-        """The build folder of the environment."""
+        """The build folder of the environment, on this machine."""
         return self.root / "build" / f"{self.env}-runtime"
+
+    @property
+    def edge_home(self) -> PurePath:
+        """The folder of the live `edge.yaml`, on the Edge's host."""
+        return self.host_root(self.edge_host) / "shared" if self.kind == "remote" else self.home
 
     @property
     def openai_url(self) -> str:
@@ -134,11 +96,6 @@ class Inventory(_Part):
         return f"http://{LOOPBACK}:{self.ports.control}"
 
     @property
-    def nodes_addr(self) -> str:
-        """`host:port` that nodes dial."""
-        return f"{LOOPBACK}:{self.ports.nodes}"
-
-    @property
     def providers(self) -> dict[str, Provider]:
         """All declared providers by id."""
         return {provider.id: provider for host in self.hosts for provider in host.providers}
@@ -153,9 +110,41 @@ class Inventory(_Part):
         """The first line of everything that reports on this environment; empty for real hosts."""
         return loopback_banner(self.engine_kind) if self.kind == "loopback" else ""
 
-    def host_root(self, name: str) -> Path:
+    def host(self, name: str) -> Host:
+        """The host of that name. Raises `InventoryError`."""
+        for one in self.hosts:
+            if one.name == name:
+                return one
+        raise InventoryError(f"no host {name!r} (known: {', '.join(one.name for one in self.hosts)})")
+
+    def host_root(self, name: str) -> PurePath:
         """The folder of a host's releases on that host (loopback: below the build folder)."""
-        return self.home / "hosts" / name
+        return self.host(name).root_path or self.home / "hosts" / name
+
+    def nodes_addr(self, name: str) -> str:
+        """`host:port` that the node of this host dials."""
+        address = self.host(name).edge_address or LOOPBACK
+        return f"[{address}]:{self.ports.nodes}" if ":" in address else f"{address}:{self.ports.nodes}"
+
+    def ssh_config(self, name: str) -> Path | None:
+        """The OpenSSH client config for this host; None = the user's own."""
+        given = self.host(name).ssh_config
+        return self.root / given if given else None
+
+    def service_user(self, name: str) -> str | None:
+        """The account that a host's services run as; None on loopback: whoever deploys."""
+        host = self.host(name)
+        return host.service_user or host.user
+
+    @model_validator(mode="after")
+    def _hosts_fit(self) -> Self:
+        names = [host.name for host in self.hosts]
+        for group, name in (("edge", self.edge_host), ("control_plane", self.control_host)):
+            if name not in names:
+                raise ValueError(f"the host {name} of the group `{group}` is not in the group `nodes`")
+        if wrong := unlike(self.hosts, self.edge_host):
+            raise ValueError("; ".join(wrong))
+        return self
 
     @field_validator("smoke_model")
     @classmethod
@@ -203,17 +192,17 @@ def find_checkout(start: Path) -> Path:
 def parse(listing: Mapping[str, Any], root: Path, environ: Mapping[str, str]) -> Inventory:
     """Make an `Inventory` of what `ansible-inventory --list` prints. Raises `InventoryError`, `ValidationError`."""
     variables: dict[str, dict[str, Any]] = listing["_meta"]["hostvars"]
-    names: list[str] = listing.get("nodes", {}).get("hosts", [])
-    if not names:
-        raise InventoryError("the group `nodes` has no hosts")
+    names = _group(listing, "nodes")
     shared = variables[names[0]]
     base = _port_base(shared, environ)
     return Inventory.model_validate(
         {
             "env": _literal(shared, "deploy_env"),
-            "kind": _literal(shared, "deploy_kind"),
             "root": root,
             "edge_id": _literal(shared, "edge_id"),
+            "edge_host": _first(listing, "edge"),
+            "control_host": _first(listing, "control_plane"),
+            "builder": _first(listing, "builder"),
             "ports": {name: _moved(port, base) for name, port in _literal(shared, "ports").items()},
             "hosts": [_host(name, variables[name], base) for name in names],
             "models": _literal(shared, "models"),
@@ -221,6 +210,17 @@ def parse(listing: Mapping[str, Any], root: Path, environ: Mapping[str, str]) ->
             "engine_kind": _literal(shared, "engine_kind"),
         }
     )
+
+
+def _group(listing: Mapping[str, Any], group: str) -> list[str]:
+    names: list[str] = listing.get(group, {}).get("hosts", [])
+    if not names:
+        raise InventoryError(f"the group `{group}` has no hosts")
+    return names
+
+
+def _first(listing: Mapping[str, Any], group: str) -> str:
+    return _group(listing, group)[0]
 
 
 def _host(name: str, variables: Mapping[str, Any], base: int) -> dict[str, Any]:
@@ -237,6 +237,7 @@ def _host(name: str, variables: Mapping[str, Any], base: int) -> dict[str, Any]:
         "service_manager": _literal(variables, "service_manager"),
         "cli_targets": _literal(variables, "cli_targets") if "cli_targets" in variables else {},
         "providers": providers,
+        **{field: _literal(variables, spelt) for spelt, field in CONNECTION.items() if spelt in variables},
     }
 
 
@@ -282,6 +283,8 @@ def _listing(checkout: Path, folder: Path) -> dict[str, Any]:
 def _in_words(error: ValidationError, folder: Path) -> str:
     lines = []
     for one in error.errors():
-        path = ".".join(str(part) for part in one["loc"]) or "inventory"
-        lines.append(f"{locate(folder, one['loc'])}: {path}: {one['msg']} (got {one.get('input')!r})"[:400])
+        path, got = ".".join(str(part) for part in one["loc"]), one.get("input")
+        told = "" if isinstance(got, dict) else f" (got {got!r})"[:200]
+        place = f"{path}: " if path else ""
+        lines.append(f"{locate(folder, one['loc'])}: {place}{one['msg'].removeprefix('Value error, ')}{told}")
     return "\n".join(lines)

@@ -4,7 +4,8 @@ from typing import Any
 
 import yaml
 
-from iop.config.inventory import Host, Inventory
+from iop.config.inventory import Inventory
+from iop.config.inventory_hosts import Host
 
 _HEAD = """\
 # The {env} environment as operators see it. Generated from inventory/{env} by `make operator-inventory`: edit that.

@@ -10,7 +10,7 @@ _SPELT = {
     "alias": "node_alias",
     "platform": "node_platform",
     "arch": "node_arch",
-    "kind": "deploy_kind",
+    "root": "host_root",
     "env": "deploy_env",
 }
 

@@ -19,6 +19,8 @@ def test_derived_values_stand_beside_the_declared(capsys: pytest.CaptureFixture[
     assert found["home"] == str(ROOT / "build" / "dev-runtime")
     mac = found["hosts"][-1]
     assert mac["root"] == f"{found['home']}/hosts/mac"
+    assert (found["kind"], found["edge_home"], mac["nodes_addr"]) == ("loopback", found["home"], "127.0.0.1:18084")
+    assert (found["edge_host"], found["builder"], mac["remote"], mac["ssh_config"]) == ("mac", "mac", False, None)
     assert mac["providers"][0]["endpoint"] == "http://127.0.0.1:8002/v1"
 
 
@@ -37,13 +39,14 @@ def test_an_unusable_inventory_exits_1_with_the_place(tmp_path: Path, capsys: py
     folder = tmp_path / "inventory" / "dev"
     for name in ("dev", "dev/group_vars", "dev/host_vars/mac"):
         (tmp_path / "inventory" / name).mkdir(parents=True, exist_ok=True)
-    (folder / "hosts.yml").write_text("all: {children: {nodes: {hosts: {mac: }}}}\n", encoding="utf-8")
+    groups = ", ".join(f"{group}: {{hosts: {{mac: }}}}" for group in ("nodes", "edge", "control_plane", "builder"))
+    (folder / "hosts.yml").write_text(f"all: {{children: {{{groups}}}}}\n", encoding="utf-8")
     for name in ("group_vars/all.yml", "host_vars/mac/node.yml"):
         text = (ROOT / "inventory" / "dev" / name).read_text(encoding="utf-8")
         (folder / name).write_text(text.replace("capacity: 3", "capacity: three"), encoding="utf-8")
 
     assert main(["dev", "--root", str(tmp_path)]) == 1
-    assert f"{folder}/host_vars/mac/node.yml:17:15" in capsys.readouterr().err
+    assert f"{folder}/host_vars/mac/node.yml:16:15" in capsys.readouterr().err
 
 
 def test_the_operators_yaml_is_printed_as_it_is_kept(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,6 @@ from iop.config.inventory import Inventory, InventoryError, find_checkout, load_
 ROOT = Path(__file__).resolve().parents[3]
 SHARED: dict[str, Any] = {
     "deploy_env": "dev",
-    "deploy_kind": "loopback",
     "edge_id": "edge-x",
     "ports": {"control": 18001, "openai": 18083, "nodes": 18084, "admin": 19093},
     "models": [
@@ -29,10 +28,27 @@ SHARED: dict[str, Any] = {
 }
 
 
+GROUPS = {group: {"hosts": ["box"]} for group in ("nodes", "edge", "control_plane", "builder")}
+REMOTE = {
+    "address": "10.77.0.11",
+    "user": "lab",
+    "python": "/usr/bin/python3",
+    "host_root": "/srv/iop",
+    "service_manager": "systemd",
+}
+
+
 def _parse(environ: dict[str, str] | None = None, **changes: object) -> Inventory:
     variables = {**copy.deepcopy(SHARED), **changes}
-    listing = {"_meta": {"hostvars": {"box": variables}}, "nodes": {"hosts": ["box"]}}
-    return parse(listing, Path("/src"), environ or {})
+    return parse({"_meta": {"hostvars": {"box": variables}}, **GROUPS}, Path("/src"), environ or {})
+
+
+def _pair(first: dict[str, object], second: dict[str, object]) -> Inventory:
+    """Two hosts, `box` with the Edge and `far`, each with further variables."""
+    plain = {key: value for key, value in copy.deepcopy(SHARED).items() if key != "providers"}
+    hostvars = {"box": {**copy.deepcopy(SHARED), **first}, "far": {**plain, "node_id": "n2", **second}}
+    listing = {"_meta": {"hostvars": hostvars}, **GROUPS, "nodes": {"hosts": ["far", "box"]}}
+    return parse(listing, Path("/src"), {})
 
 
 @pytest.mark.parametrize(("target", "edge"), [("dev", "edge-toki-labs-dev"), ("local", "edge-toki-labs-local")])
@@ -64,7 +80,7 @@ def test_dev_has_the_ports_of_the_mission() -> None:
     """18001, 18083, 18084, 19093, and the Mac's engine on 8002."""
     found = load_inventory("dev", ROOT)
 
-    assert (found.openai_url, found.nodes_addr) == ("http://127.0.0.1:18083/v1", "127.0.0.1:18084")
+    assert (found.openai_url, found.nodes_addr("gx10")) == ("http://127.0.0.1:18083/v1", "127.0.0.1:18084")
     assert (found.admin_url, found.control_url) == ("http://127.0.0.1:19093", "http://127.0.0.1:18001")
     assert found.providers["mac-mlx-vllm"].endpoint == "http://127.0.0.1:8002/v1"
 
@@ -120,11 +136,79 @@ def test_missing_parts_are_named(tmp_path: Path) -> None:
     """A lacking variable, an empty group, an unknown environment and a foreign folder are each told in words."""
     with pytest.raises(InventoryError, match="no hosts"):
         parse({"_meta": {"hostvars": {}}}, tmp_path, {})
+    with pytest.raises(InventoryError, match="group `edge` has no hosts"):
+        parse({"_meta": {"hostvars": {"box": SHARED}}, **GROUPS, "edge": {}}, tmp_path, {})
     variables = {key: value for key, value in SHARED.items() if key != "edge_id"}
     with pytest.raises(InventoryError, match="lacks `edge_id`"):
-        parse({"_meta": {"hostvars": {"b": variables}}, "nodes": {"hosts": ["b"]}}, tmp_path, {})
+        parse({"_meta": {"hostvars": {"box": variables}}, **GROUPS}, tmp_path, {})
     with pytest.raises(InventoryError, match=r"no environment 'nowhere' \(known: dev, local"):
         load_inventory("nowhere", ROOT)
     with pytest.raises(InventoryError, match="not inside a checkout"):
         find_checkout(tmp_path)
     assert find_checkout(ROOT / "tests" / "unit") == ROOT
+
+
+def test_on_loopback_everything_is_this_machine() -> None:
+    """Folders lie below the build folder, nodes dial the loopback address, and the report says so."""
+    found = _parse()
+
+    assert (found.kind, found.edge_home, found.service_user("box")) == ("loopback", found.home, None)
+    assert found.host_root("box") == Path("/src/build/dev-runtime/hosts/box")
+    assert (found.nodes_addr("box"), found.ssh_config("box")) == ("127.0.0.1:18084", None)
+    assert found.banner
+
+
+def test_an_address_makes_the_environment_remote() -> None:
+    """Folders are the hosts' own, nodes dial the Edge as they see it, and there is no banner."""
+    found = _pair(
+        {**REMOTE, "ssh_config": "build/lab/ssh_config", "service_user": "iop"},
+        {**REMOTE, "address": "far.example", "edge_address": "10.77.0.11", "ssh_port": 2222},
+    )
+
+    assert (found.kind, found.banner, found.edge_host) == ("remote", "", "box")
+    assert str(found.host_root("box")) == "/srv/iop"
+    assert str(found.edge_home) == "/srv/iop/shared"
+    assert (found.nodes_addr("box"), found.nodes_addr("far")) == ("127.0.0.1:18084", "10.77.0.11:18084")
+    assert found.ssh_config("box") == Path("/src/build/lab/ssh_config")
+    assert (found.service_user("box"), found.service_user("far")) == ("iop", "lab")
+    assert (found.host("far").ssh_port, found.host("far").remote) == (2222, True)
+    assert Inventory.model_validate_json(found.model_dump_json()) == found
+    with pytest.raises(InventoryError, match=r"no host 'x' \(known: far, box\)"):
+        found.host("x")
+
+
+def test_an_ipv6_edge_is_dialled_in_brackets() -> None:
+    """The port stays apart from the address."""
+    assert _pair(REMOTE, {**REMOTE, "address": "b", "edge_address": "fd00::1"}).nodes_addr("far") == "[fd00::1]:18084"
+
+
+def test_a_mixture_names_the_hosts_that_lack_an_address_and_the_file_to_write() -> None:
+    """Real hosts and this machine are not one environment."""
+    with pytest.raises(ValueError, match="box is reached by ssh, but far has no address") as caught:
+        _pair(REMOTE, {})
+    assert "Write host_vars/far/connection.yml" in str(caught.value)
+
+
+def test_the_file_of_a_shipped_environment_makes_it_remote(tmp_path: Path) -> None:
+    """The literals of connection.yml win over the loopback's own, through Ansible's rules; a mixture has its place."""
+    for path in sorted((ROOT / "inventory" / "dev").rglob("*.yml")):
+        if path.name != "connection.yml":
+            copied = tmp_path / path.relative_to(ROOT)
+            copied.parent.mkdir(parents=True, exist_ok=True)
+            copied.write_text(path.read_text(encoding="utf-8"), encoding="utf-8")
+    (tmp_path / "ansible.cfg").touch()
+    vars_of = tmp_path / "inventory" / "dev" / "host_vars"
+    for host in ("mac", "gx10", "onexplayer"):
+        example = (ROOT / "inventory" / "dev" / "host_vars" / host / "connection.yml.example").read_text("utf-8")
+        (vars_of / host / "connection.yml").write_text(example, encoding="utf-8")
+
+    found = load_inventory("dev", tmp_path)
+    assert found.kind == "remote"
+    managers = {host.name: host.service_manager for host in found.hosts}
+    assert managers == {"mac": "launchd", "gx10": "systemd", "onexplayer": "windows_task"}
+    assert str(found.host_root("onexplayer")).startswith("C:\\")
+
+    (vars_of / "gx10" / "connection.yml").unlink()
+    with pytest.raises(InventoryError, match="gx10 has no address") as caught:
+        load_inventory("dev", tmp_path)
+    assert str(caught.value).startswith(f"{tmp_path}/inventory/dev: ")

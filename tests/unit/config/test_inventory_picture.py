@@ -12,12 +12,21 @@ PROVIDER = {"id": "p1", "type": "other", "category": "local_inference", "capacit
 
 def inventory(root="/anywhere", **changes):
     """A small environment: one host with agent and provider, one with a provider."""
-    host = {"name": "h1", "node_id": "n1", "alias": "a1", "platform": "linux", "arch": "arm64", "service_manager": "x"}
+    host = {
+        "name": "h1",
+        "node_id": "n1",
+        "alias": "a1",
+        "platform": "linux",
+        "arch": "arm64",
+        "service_manager": "supervisor",
+    }
     both = {**host, "cli_targets": {"codex": {"kind": "text", "command": ["/bin/agent"]}}, "providers": [PROVIDER]}
     second = {**host, "name": "a2", "node_id": "n2", "providers": [{**PROVIDER, "id": "p2", "capacity": 5}]}
     facts = {
         "env": "dev",
-        "kind": "loopback",
+        "edge_host": "h1",
+        "control_host": "h1",
+        "builder": "h1",
         "root": Path(root),
         "edge_id": "e",
         "ports": {"control": 1, "openai": 2, "nodes": 3, "admin": 4},
