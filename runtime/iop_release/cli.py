@@ -55,9 +55,9 @@ def _preflight(options: argparse.Namespace) -> dict[str, Any]:
 
 def _sync(options: argparse.Namespace) -> dict[str, Any]:
     if options.dry_run:
-        return sync.sync(options.source, options.checkout, dry_run=True)
+        return sync.sync(options.source, options.checkout, options.ref, dry_run=True)
     with _alone(options.checkout.parent):
-        return sync.sync(options.source, options.checkout)
+        return sync.sync(options.source, options.checkout, options.ref)
 
 
 def _build(options: argparse.Namespace) -> dict[str, Any]:
@@ -191,7 +191,8 @@ _SERVICE: _Settings = {
     "--service": {"action": "append", "required": True, "metavar": "NAME", "help": "a service; repeatable"}
 }
 _SYNC: _Settings = {
-    "--source": {"type": Path, "required": True, "metavar": "DIR", "help": "the checkout to take HEAD from"},
+    "--source": {"type": Path, "required": True, "metavar": "DIR", "help": "the checkout to take the commit from"},
+    "--ref": {"default": "HEAD", "metavar": "REF", "help": "HEAD, or REMOTE/BRANCH to fetch first (HEAD)"},
     "--checkout": {"type": Path, "required": True, "metavar": "DIR", "help": "the build checkout"},
 }
 _PUT: _Settings = {
@@ -205,7 +206,7 @@ _ASK: _Settings = {
 }
 _COMMANDS: list[tuple[str, Any, str, _Settings]] = [
     ("preflight", _preflight, "What is in the way on this host.", {**_HOME, **_PORT}),
-    ("sync", _sync, "Make the build checkout the HEAD of another one.", {**_SYNC, **_DRY}),
+    ("sync", _sync, "Make the build checkout a commit of another one.", {**_SYNC, **_DRY}),
     ("edits", _edits, "Whether the live config was edited by hand.", _HOME),
     ("put", _put, "Write a file where it differs.", {**_PUT, **_DRY}),
     ("ask", _ask, "What answers at a URL.", _ASK),

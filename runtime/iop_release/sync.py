@@ -8,24 +8,37 @@ from iop_release.errors import ReleaseError
 from iop_release.run import git
 
 
-def sync(origin: Path, checkout: Path, *, dry_run: bool = False) -> dict[str, object]:
-    """Make `checkout` the HEAD of `origin`, clean; no network. Raises `ReleaseError`.
+def sync(origin: Path, checkout: Path, ref: str = "HEAD", *, dry_run: bool = False) -> dict[str, object]:
+    """Make `checkout` the commit that `ref` names in `origin`, clean. Raises `ReleaseError`.
 
-    The result names the commit and the files of `origin` that are not committed, whose code is not deployed.
-    `git clean` runs in `checkout` only, which must be a checkout that this function made.
+    `HEAD` needs no network. `REMOTE/BRANCH` is first fetched into `origin` from that remote, whose working tree and
+    branches stay as they are. The result names the commit and the files of `origin` that are not committed, whose
+    code is not deployed. `git clean` runs in `checkout` only, which must be a checkout that this function made.
     """
-    commit = git(origin, "rev-parse", "HEAD")
+    full = _fetched(origin, ref) if ref != "HEAD" else "HEAD"
+    commit = git(origin, "rev-parse", f"{full}^{{commit}}")
     result: dict[str, object] = {
         "commit": commit,
-        "describe": git(origin, "describe", "--always", "--tags"),
+        "describe": git(origin, "describe", "--always", "--tags", commit),
         "uncommitted": git(origin, "status", "--porcelain").splitlines(),
+        "ref": ref,
     }
     changed = not _is_clean_at(checkout, commit)
     if changed and not dry_run:
-        _fetch(origin, checkout, commit)
+        _fetch(origin, checkout, full, commit)
     if checkout.is_dir() and not dry_run:
         git(checkout, "clean", "-ffdxq")  # caches of test runs too; they are no change
     return {"changed": changed, **result}
+
+
+def _fetched(origin: Path, ref: str) -> str:
+    """The remote-tracking branch `ref`, as its remote has it now."""
+    remote, _, branch = ref.partition("/")
+    if not branch or remote.startswith("-"):
+        raise ReleaseError(f"source_ref {ref!r} is neither HEAD nor REMOTE/BRANCH", "-e source_ref=origin/main")
+    full = f"refs/remotes/{remote}/{branch}"
+    git(origin, "fetch", "-q", "--tags", remote, f"+refs/heads/{branch}:{full}")
+    return full
 
 
 def _is_clean_at(checkout: Path, commit: str) -> bool:
@@ -37,7 +50,7 @@ def _is_clean_at(checkout: Path, commit: str) -> bool:
         return False
 
 
-def _fetch(origin: Path, checkout: Path, commit: str) -> None:
+def _fetch(origin: Path, checkout: Path, ref: str, commit: str) -> None:
     if checkout.exists() and not (checkout / ".git").is_dir():
         raise ReleaseError(f"{checkout} is not a checkout of ours", "move it away; the deploy makes it anew")
     checkout.mkdir(parents=True, exist_ok=True)
@@ -45,5 +58,5 @@ def _fetch(origin: Path, checkout: Path, commit: str) -> None:
     for left_over in (checkout / ".git").glob("*.lock"):  # of a run that was killed; the environment's lock is held
         left_over.unlink()
     # a shallow origin may be fetched from, and its tags name the release
-    git(checkout, "fetch", "-q", "--force", "--update-shallow", "--tags", str(origin), "HEAD")
+    git(checkout, "fetch", "-q", "--force", "--update-shallow", "--tags", str(origin), ref)
     git(checkout, "checkout", "-q", "--force", "--detach", commit)

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from iop_release.errors import ReleaseError
+from iop_release.run import git
 from iop_release.sync import sync
 from tests.fakes.git_repository import commit
 
@@ -75,3 +76,31 @@ def test_a_foreign_folder_is_never_cleaned(tmp_path: Path) -> None:
     with pytest.raises(ReleaseError, match="not a checkout of ours"):
         sync(origin, foreign)
     assert (foreign / "precious").exists()
+
+
+def test_the_branch_of_a_remote_is_fetched_and_deployed(tmp_path: Path) -> None:
+    """`origin/main` is what that remote has now, whatever the checkout's own HEAD is; HEAD and edits stay untouched."""
+    remote, origin, checkout = tmp_path / "remote", tmp_path / "origin", tmp_path / "src"
+    commit(remote, a="1")
+    git(remote, "branch", "-M", "main")
+    git(tmp_path, "clone", "-q", str(remote), str(origin))
+    own = commit(origin, a="my own work")
+    newest = commit(remote, a="2")
+
+    told = sync(origin, checkout, "origin/main")
+
+    assert (told["commit"], told["ref"]) == (newest, "origin/main")
+    assert (checkout / "a").read_text(encoding="utf-8") == "2"
+    assert git(origin, "rev-parse", "HEAD") == own
+    assert sync(origin, checkout, "origin/main")["changed"] is False
+    assert sync(origin, checkout)["commit"] == own
+
+
+@pytest.mark.parametrize("ref", ["main", "--upload-pack=x/main", "origin/none"])
+def test_a_ref_that_cannot_be_fetched_is_refused(tmp_path: Path, ref: str) -> None:
+    """Neither a bare branch, nor an option of git, nor a branch that is not there."""
+    remote, origin = tmp_path / "remote", tmp_path / "origin"
+    commit(remote, a="1")
+    git(tmp_path, "clone", "-q", str(remote), str(origin))
+    with pytest.raises(ReleaseError):
+        sync(origin, tmp_path / "src", ref)
