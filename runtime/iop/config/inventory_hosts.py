@@ -59,7 +59,7 @@ class Host(InventoryPart):
 
     address: Word | None = None
     user: Word | None = None  # the account that deploys
-    ssh_port: Port = 22
+    ssh_port: Port | None = None  # none = what the client's config says
     python: str | None = None  # the host's own interpreter
     root: str | None = None  # `host_root`: the folder of its releases
     service_user: Word | None = None  # the account that services run as
@@ -76,7 +76,12 @@ class Host(InventoryPart):
         """`root` in the host's own notation."""
         if self.root is None:
             return None
-        return PureWindowsPath(self.root) if self.platform == "windows" else PurePosixPath(self.root)
+        return PureWindowsPath(self.root) if self.windows else PurePosixPath(self.root)
+
+    @property
+    def windows(self) -> bool:
+        """Whether its shell and paths are those of Windows; a Linux system may stand in for the `platform`."""
+        return self.service_manager == "windows_task"
 
     @model_validator(mode="after")
     def _whole_connection(self) -> Self:
@@ -105,11 +110,11 @@ def unlike(hosts: tuple[Host, ...], edge_host: str) -> list[str]:
             "not both. Write " + " and ".join(CONNECTION_FILE.format(host=name) for name in missing)
         ]
     found = []
-    doors: dict[tuple[str | None, int], str] = {}
+    doors: dict[tuple[str | None, int | None], str] = {}
     for host in hosts:
         door = (host.address, host.ssh_port)
         if door in doors:
-            found.append(f"{host.name} has the address of {doors[door]}: {host.address}:{host.ssh_port}")
+            found.append(f"{host.name} has the address of {doors[door]}: {host.address}")
         doors.setdefault(door, host.name)
         if host.name != edge_host and host.edge_address in {None, "localhost", "::1", LOOPBACK}:
             found.append(f"{host.name} needs edge_address: the address of {edge_host} as {host.name} sees it")
