@@ -12,6 +12,7 @@ from typing import Any
 
 from iop.config.inventory import Inventory, InventoryError, load_inventory
 from iop.config.inventory_engines import KINDS
+from iop.config.inventory_hosts import listen_for_nodes
 from iop.config.inventory_picture import operator_yaml
 
 
@@ -38,10 +39,12 @@ def derived(inventory: Inventory) -> dict[str, Any]:
     for name in ("kind", "openai_url", "admin_url", "control_url", "capacity", "banner"):
         data[name] = getattr(inventory, name)
     data |= {"home": str(inventory.home), "edge_home": str(inventory.edge_home)}
+    data["nodes_listen"] = listen_for_nodes(inventory.hosts, inventory.edge_host)
     for host, plain in zip(inventory.hosts, data["hosts"], strict=True):
         config = inventory.ssh_config(host.name)
         plain |= {
             "remote": host.remote,
+            "here": host.here,
             "root": str(inventory.host_root(host.name)),
             "nodes_addr": inventory.nodes_addr(host.name),
             "service_user": inventory.service_user(host.name),

@@ -23,6 +23,7 @@ PORT_BASE_VARIABLE = "IOP_PORT_BASE"
 #: the host's variables that say how it is reached -> their names in the model
 CONNECTION = {
     "address": "address",
+    "reached_by": "reached_by",
     "user": "user",
     "ssh_port": "ssh_port",
     "python": "python",
@@ -78,7 +79,7 @@ class Inventory(InventoryPart):
     @property
     def edge_home(self) -> PurePath:
         """The folder of the live `edge.yaml`, on the Edge's host."""
-        return self.host_root(self.edge_host) / "shared" if self.kind == "remote" else self.home
+        return self.home if self.host(self.edge_host).here else self.host_root(self.edge_host) / "shared"
 
     @property
     def openai_url(self) -> str:

@@ -1,5 +1,6 @@
 """A host of an environment: what runs on it, and how it is reached when it is another machine."""
 
+from ipaddress import ip_address
 from pathlib import PurePath, PurePosixPath, PureWindowsPath
 from typing import Annotated, Literal, Self
 
@@ -58,6 +59,7 @@ class Host(InventoryPart):
     providers: tuple[Provider, ...] = ()
 
     address: Word | None = None
+    reached_by: Literal["ssh", "local"] = "ssh"  # local: it is the machine that deploys
     user: Word | None = None  # the account that deploys
     ssh_port: Port | None = None  # none = what the client's config says
     python: str | None = None  # the host's own interpreter
@@ -68,8 +70,13 @@ class Host(InventoryPart):
 
     @property
     def remote(self) -> bool:
-        """Whether the host is reached by ssh."""
+        """Whether it is a real host, with a place of its own in the network."""
         return self.address is not None
+
+    @property
+    def here(self) -> bool:
+        """Whether its files are at hand: it is this machine, real or on loopback."""
+        return not self.remote or self.reached_by == "local"
 
     @property
     def root_path(self) -> PurePath | None:
@@ -95,6 +102,27 @@ class Host(InventoryPart):
         if self.root_path is not None and not self.root_path.is_absolute():
             raise ValueError(f"host_root of {self.name} must be an absolute path, not {self.root!r}")
         return self
+
+
+def listen_for_nodes(hosts: tuple[Host, ...], edge_host: str) -> str:
+    """The host part of the address that the Edge listens on for nodes.
+
+    All nodes are here: loopback. They all dial the same IP address: that one. Else all addresses of the Edge's host.
+    """
+    dialled = {host.edge_address or LOOPBACK for host in hosts if host.name != edge_host}
+    if dialled <= {LOOPBACK}:
+        return LOOPBACK
+    only = dialled.pop() if len(dialled) == 1 else ""
+    own = next(host.edge_address for host in hosts if host.name == edge_host)
+    return only if _is_ip(only) and own in {only, None} else "0.0.0.0"  # noqa: S104 - reached by TLS and tokens only
+
+
+def _is_ip(text: str) -> bool:
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True
 
 
 def unlike(hosts: tuple[Host, ...], edge_host: str) -> list[str]:

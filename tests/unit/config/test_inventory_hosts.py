@@ -2,7 +2,7 @@
 
 import pytest
 
-from iop.config.inventory_hosts import Host, unlike
+from iop.config.inventory_hosts import Host, listen_for_nodes, unlike
 
 PLAIN = {"name": "box", "node_id": "n", "alias": "a", "platform": "linux", "arch": "arm64"}
 LOCAL = {**PLAIN, "service_manager": "supervisor"}
@@ -56,3 +56,29 @@ def test_hosts_are_alike() -> None:
     for address in (None, "127.0.0.1", "localhost"):
         alone = far.model_copy(update={"edge_address": address})
         assert unlike((alone, _host()), "box") == ["far needs edge_address: the address of box as far sees it"]
+
+
+@pytest.mark.parametrize(
+    ("own", "others", "listens"),
+    [
+        ("10.0.0.2", ["10.0.0.2", "10.0.0.2"], "10.0.0.2"),
+        (None, ["10.0.0.2"], "10.0.0.2"),
+        ("127.0.0.1", ["10.0.0.2"], "0.0.0.0"),  # the Edge's own node dials loopback
+        ("10.0.0.2", ["10.0.0.2", "192.168.1.2"], "0.0.0.0"),
+        ("10.0.0.2", ["edge.lan"], "0.0.0.0"),
+        (None, [], "127.0.0.1"),
+    ],
+)
+def test_the_edge_listens_where_its_nodes_dial(own: str | None, others: list[str], listens: str) -> None:
+    """On the one address that all of them use, else on all; on loopback alone when nobody comes from elsewhere."""
+    hosts = [_host(name=f"far{n}", edge_address=one) for n, one in enumerate(others)]
+
+    assert listen_for_nodes((*hosts, _host(edge_address=own)), "box") == listens
+
+
+def test_the_machine_that_deploys_may_be_one_of_the_hosts() -> None:
+    """It is a real host all the same, but its files are at hand."""
+    mine = _host(reached_by="local")
+
+    assert (mine.remote, mine.here) == (True, True)
+    assert (_host().here, Host.model_validate(LOCAL).here) == (False, True)
