@@ -1,5 +1,5 @@
 # Everything a person or CI runs here. `make help` lists it.
-#   ENV=dev|local          which environment (inventory/<ENV>)
+#   ENV=dev|local|lab      which environment (inventory/<ENV>)
 #   ENGINE=llama           real small models behind the providers instead of simulated ones
 #   ENGINE_URL=… ENGINE_MODEL=…   your own OpenAI-compatible engine behind them
 #   WALKS=2000             how many walks make walk takes
@@ -19,7 +19,7 @@ ANY_PYTHON = $(if $(wildcard $(PYTHON)),$(PYTHON),$(BASE_PYTHON))
 LAUNCH = $(PYTHON) playbooks/launch.py
 
 .DEFAULT_GOAL := help
-.PHONY: help tools env venv dev down clean check lint operator-inventory test test-fast test-cluster test-engines test-clients test-deploy walk mutants smoke locks
+.PHONY: help tools env venv dev down clean check lint operator-inventory test test-fast test-cluster test-engines test-clients test-deploy walk mutants smoke locks lab lab-down lab-status
 
 help: ## list the targets and their settings
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | awk -F'|' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -104,6 +104,15 @@ walk: $(READY) ## walk the admission machine for longer, with new choices each t
 
 mutants: $(READY) ## put faults into the admission machine, one at a time: each must make a test fail (some minutes)
 	$(PYTHON) -m tests.mutants.run $(ARGS)
+
+lab: ## boot three hosts on this machine: real systemd, real sshd (Linux, root)
+	@tests/lab/lab.sh up
+
+lab-down: ## stop the lab, leave nothing of it
+	@tests/lab/lab.sh down
+
+lab-status: ## the lab's hosts and what is wrong with them
+	@tests/lab/lab.sh status
 
 operator-inventory: $(READY) ## write agent-test/dev/inventory.yaml from inventory/dev
 	PYTHONPATH=runtime $(PYTHON) -m iop.commands.inventory dev --operator > agent-test/dev/inventory.yaml.new

@@ -1,0 +1,46 @@
+"""The lab as a fixture: three booted hosts, up for the session, down at its end."""
+
+import fcntl
+import os
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from tests.lab.lab import LAB, ROOT, Lab
+
+CANNOT = 3  # exit code of lab.sh: this machine cannot carry a lab
+#: a person's own lab is taken as it stands and left up
+KEEP = os.environ.get("IOP_LAB_KEEP") == "1"
+
+
+@pytest.fixture(scope="session")
+def lab() -> Iterator[Lab]:
+    """Hosts that are up. One session at a time per checkout: other test processes wait for their turn."""
+    (ROOT / "build").mkdir(exist_ok=True)
+    with (ROOT / "build" / "lab.lock").open("w", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        site = Lab()
+        if not (KEEP and site.is_up()):
+            _up()
+        try:
+            yield site
+        finally:
+            if not KEEP:
+                subprocess.run([LAB, "down"], check=True, timeout=120)
+
+
+def _up() -> None:
+    done = subprocess.run(
+        [LAB, "up"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=900, check=False
+    )
+    if done.returncode == CANNOT and os.environ.get("CI") != "true":
+        pytest.skip(done.stderr.strip().splitlines()[-1])
+    assert done.returncode == 0, f"lab.sh up: exit {done.returncode}\n{done.stderr}"
+
+
+@pytest.fixture
+def healed(lab: Lab) -> Iterator[Lab]:
+    """The lab for a test with faults: whatever it did, all hosts are on, whole and reachable afterwards."""
+    yield lab
+    lab.repair()
