@@ -14,7 +14,7 @@ from typing import Any, Literal, Self
 
 from pydantic import ValidationError, ValidationInfo, field_validator, model_validator
 
-from iop.config.inventory_engines import EngineKind, deployed_kind, loopback_banner
+from iop.config.inventory_engines import EngineKind, deployed_kind, loopback_banner, remote_banner
 from iop.config.inventory_hosts import LOOPBACK, Host, InventoryPart, Port, Provider, unlike
 from iop.config.inventory_models import Model
 from iop.config.inventory_source import environments, locate, unreadable
@@ -108,8 +108,8 @@ class Inventory(InventoryPart):
 
     @property
     def banner(self) -> str:
-        """The first line of everything that reports on this environment; empty for real hosts."""
-        return loopback_banner(self.engine_kind) if self.kind == "loopback" else ""
+        """The first line of everything that reports on this environment; empty for real hosts with their engines."""
+        return (loopback_banner if self.kind == "loopback" else remote_banner)(self.engine_kind)
 
     def host(self, name: str) -> Host:
         """The host of that name. Raises `InventoryError`."""
@@ -196,7 +196,7 @@ def parse(listing: Mapping[str, Any], root: Path, environ: Mapping[str, str]) ->
     names = _group(listing, "nodes")
     shared = variables[names[0]]
     base = _port_base(shared, environ)
-    return Inventory.model_validate(
+    found = Inventory.model_validate(
         {
             "env": _literal(shared, "deploy_env"),
             "root": root,
@@ -211,6 +211,10 @@ def parse(listing: Mapping[str, Any], root: Path, environ: Mapping[str, str]) ->
             "engine_kind": _literal(shared, "engine_kind"),
         }
     )
+    kinds = {name: _literal(variables[name], "engine_kind") for name in names}
+    if len(set(kinds.values())) > 1:
+        raise InventoryError(f"`engine_kind` must be the same for all hosts: {kinds}")
+    return found
 
 
 def _group(listing: Mapping[str, Any], group: str) -> list[str]:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from iop.config.inventory import Inventory, InventoryError, find_checkout, load_inventory, parse
+from iop.config.inventory_engines import remote_banner
 
 ROOT = Path(__file__).resolve().parents[3]
 SHARED: dict[str, Any] = {
@@ -141,7 +142,7 @@ def test_missing_parts_are_named(tmp_path: Path) -> None:
     variables = {key: value for key, value in SHARED.items() if key != "edge_id"}
     with pytest.raises(InventoryError, match="lacks `edge_id`"):
         parse({"_meta": {"hostvars": {"box": variables}}, **GROUPS}, tmp_path, {})
-    with pytest.raises(InventoryError, match=r"no environment 'nowhere' \(known: dev, local"):
+    with pytest.raises(InventoryError, match=r"no environment 'nowhere' \(known: dev, lab, local"):
         load_inventory("nowhere", ROOT)
     with pytest.raises(InventoryError, match="not inside a checkout"):
         find_checkout(tmp_path)
@@ -159,13 +160,13 @@ def test_on_loopback_everything_is_this_machine() -> None:
 
 
 def test_an_address_makes_the_environment_remote() -> None:
-    """Folders are the hosts' own, nodes dial the Edge as they see it, and there is no banner."""
+    """Folders are the hosts' own, nodes dial the Edge as they see it, and the banner speaks of engines only."""
     found = _pair(
         {**REMOTE, "ssh_config": "build/lab/ssh_config", "service_user": "iop"},
         {**REMOTE, "address": "far.example", "edge_address": "10.77.0.11", "ssh_port": 2222},
     )
 
-    assert (found.kind, found.banner, found.edge_host) == ("remote", "", "box")
+    assert (found.kind, found.banner, found.edge_host) == ("remote", remote_banner("simulator"), "box")
     assert str(found.host_root("box")) == "/srv/iop"
     assert str(found.edge_home) == "/srv/iop/shared"
     assert (found.nodes_addr("box"), found.nodes_addr("far")) == ("127.0.0.1:18084", "10.77.0.11:18084")
@@ -180,6 +181,12 @@ def test_an_address_makes_the_environment_remote() -> None:
 def test_an_ipv6_edge_is_dialled_in_brackets() -> None:
     """The port stays apart from the address."""
     assert _pair(REMOTE, {**REMOTE, "address": "b", "edge_address": "fd00::1"}).nodes_addr("far") == "[fd00::1]:18084"
+
+
+def test_engines_are_of_one_kind() -> None:
+    """The kind may stand with each host, but a host that differs is named."""
+    with pytest.raises(InventoryError, match=r"same for all hosts: .*'far': 'own'"):
+        _pair(REMOTE, {**REMOTE, "address": "b", "edge_address": "10.0.0.9", "engine_kind": "own"})
 
 
 def test_a_mixture_names_the_hosts_that_lack_an_address_and_the_file_to_write() -> None:
@@ -203,7 +210,7 @@ def test_the_file_of_a_shipped_environment_makes_it_remote(tmp_path: Path) -> No
         (vars_of / host / "connection.yml").write_text(example, encoding="utf-8")
 
     found = load_inventory("dev", tmp_path)
-    assert found.kind == "remote"
+    assert (found.kind, found.engine_kind, found.banner) == ("remote", "own", "")
     managers = {host.name: host.service_manager for host in found.hosts}
     assert managers == {"mac": "launchd", "gx10": "systemd", "onexplayer": "windows_task"}
     assert str(found.host_root("onexplayer")).startswith("C:\\")
