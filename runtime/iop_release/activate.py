@@ -11,6 +11,7 @@ from iop_release import processes
 from iop_release.errors import ReleaseError
 from iop_release.layout import HostRoot
 from iop_release.services.contract import Running, Service, ServiceManager
+from iop_release.services.tool import BOOTSTRAP
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,7 @@ class Plan:
     current: str | None
     switch: bool
     steps: list[Step] = field(default_factory=list)
+    findings: list[dict[str, str]] = field(default_factory=list)  # what root has to do first
 
     @property
     def changed(self) -> bool:
@@ -51,7 +53,8 @@ def plan(
     wanted = [service.resolved(root.release(release), release) for service in services]
     steps = [_step(service, known.get(service.name), _record(root, service.name)) for service in wanted]
     steps = [_forced(step) if step.name in force else step for step in steps]
-    return Plan(release, current, current != release, steps)
+    findings = [{"code": "definitions", "message": text, "hint": BOOTSTRAP} for text in manager.obstacles(wanted)]
+    return Plan(release, current, current != release, steps, findings)
 
 
 def activate(
@@ -66,6 +69,8 @@ def activate(
         raise ReleaseError(f"release {release} is not staged in {root.path}", "stage it first")
     manager.ensure()
     todo = plan(root, release, services, manager, force)
+    if todo.findings:
+        raise ReleaseError("; ".join(one["message"] for one in todo.findings), BOOTSTRAP)
     busy = [step.name for step in todo.steps if step.action != "none"]
     ordered = sorted((one for one in services if one.name in busy), key=lambda one: one.priority)
     for service in reversed(ordered):

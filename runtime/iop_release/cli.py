@@ -16,11 +16,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from iop_release import activate, ask, build, edits, preflight, prune, put, stage, status, sync, wrappers
+from iop_release import activate, ask, bootstrap, build, edits, preflight, prune, put, stage, status, sync, wrappers
 from iop_release.errors import ReleaseError
 from iop_release.layout import HostRoot
 from iop_release.services.contract import Service, ServiceManager
-from iop_release.services.supervisor import Supervisor
+from iop_release.services.definitions import MANAGERS
+from iop_release.services.managers import manager
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -135,6 +136,10 @@ def _down(options: argparse.Namespace) -> dict[str, Any]:
     return {"changed": bool(ended), "ended": ended}
 
 
+def _definitions(options: argparse.Namespace) -> dict[str, Any]:
+    return bootstrap.definitions(options, _services())
+
+
 def _services() -> list[Service]:
     """The services, as a JSON list on standard input."""
     try:
@@ -145,7 +150,7 @@ def _services() -> list[Service]:
 
 
 def _manager(options: argparse.Namespace) -> ServiceManager:
-    return Supervisor(options.home)
+    return manager(options.manager, options.home)
 
 
 @contextlib.contextmanager
@@ -165,8 +170,12 @@ def _plain(result: dict[str, Any]) -> str:
 
 _Settings = dict[str, dict[str, Any]]  # argument -> keywords of add_argument
 _ROOT: _Settings = {"--root": {"type": Path, "required": True, "metavar": "DIR", "help": "the host's folder"}}
+_MANAGER: _Settings = {
+    "--manager": {"choices": MANAGERS, "default": MANAGERS[0], "help": f"what keeps services running ({MANAGERS[0]})"}
+}
 _HOME: _Settings = {
-    "--home": {"type": Path, "required": True, "metavar": "DIR", "help": "the environment's build folder"}
+    "--home": {"type": Path, "required": True, "metavar": "DIR", "help": "the service manager's folder"},
+    **_MANAGER,
 }
 _RELEASE: _Settings = {"--release": {"required": True, "metavar": "ID", "help": "the wanted release"}}
 _PORT: _Settings = {
@@ -217,5 +226,11 @@ _COMMANDS: list[tuple[str, Any, str, _Settings]] = [
     ("remove", _remove, "Stop these services and forget them.", {**_ROOT, **_HOME, **_SERVICE, **_DRY}),
     ("status", _status, "What this host runs.", {**_ROOT, **_HOME}),
     ("prune", _prune, "Remove old releases.", {**_ROOT, **_KEEP, **_BUILT, **_DRY}),
+    (
+        "definitions",
+        _definitions,
+        "What root installs for the services on stdin.",
+        {**_ROOT, **_MANAGER, **bootstrap.ARGUMENTS},
+    ),
     ("down", _down, "Stop everything of this environment.", _HOME),
 ]

@@ -44,16 +44,16 @@ def table() -> list[Process]:
 
 
 def services_under(home: Path, everyone: Iterable[Process]) -> list[Process]:
-    """Processes that a service manager started from a release below `home/hosts/*/releases/`.
+    """Processes that a service manager started from a release below `home/hosts/*/releases/` or `home/releases/`.
 
     Known by their program, or by the argument `iop-release=<folder>` that every service of ours carries, because a
     framework Python on macOS hides argv[0]. Commands that a person runs go through `current` and are not among them.
     """
-    start = f"{home.absolute() / 'hosts'}{os.sep}"
+    hosts, releases = (f"{home.absolute() / name}{os.sep}" for name in ("hosts", "releases"))
     middle = f"{os.sep}releases{os.sep}"
 
     def ours(part: str) -> bool:
-        return part.startswith(start) and middle in part
+        return part.startswith(releases) or (part.startswith(hosts) and middle in part)
 
     return [one for one in everyone if any(ours(part.removeprefix(MARK)) for part in one.argv[:1] + _marked(one.argv))]
 

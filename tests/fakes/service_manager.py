@@ -1,5 +1,6 @@
 """A service manager in memory: what was asked of it, and what runs."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from iop_release.errors import ReleaseError
@@ -14,10 +15,15 @@ class FakeManager:
         self.known: dict[str, Running] = {}
         self.calls: list[str] = []
         self.broken: set[str] = set()
+        self.in_the_way: list[str] = []
 
     def running(self) -> dict[str, Running]:
         """What was started and not stopped."""
         return dict(self.known)
+
+    def obstacles(self, wanted: Sequence[Service]) -> list[str]:
+        """What `in_the_way` says."""
+        return list(self.in_the_way)
 
     def ensure(self) -> None:
         """Noted."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from iop import __version__
 from iop.config.models import EdgeConfig
-from iop_release.services.definitions import NodeHost
+from iop_release.services.registration import NodeHost
 
 #: the engine that the deployed hosts of each system have: type, usual endpoint, what it does when a client leaves
 _ENGINES = {

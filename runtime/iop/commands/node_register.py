@@ -21,7 +21,7 @@ from iop.config.load import Loaded, UnreadableFile, load_edge, read_edge
 from iop.config.models import EdgeConfig
 from iop.config.scalars import ID_PATTERN, parse_address
 from iop.config.source import parse
-from iop_release.services.definitions import SYSTEMS
+from iop_release.services.registration import SYSTEMS
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[CommandParser]  # noqa: SLF001 - the only name argparse gives it

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -66,6 +67,9 @@ class Running:
 class ServiceManager(Protocol):
     """Keeps services running. All calls are idempotent; failures raise `ReleaseError` with the end of the log."""
 
+    def obstacles(self, wanted: Sequence[Service]) -> list[str]:
+        """What root has to do on this host before these services can run as this release wants; reads only."""
+
     def running(self) -> dict[str, Running]:
         """All services it knows, by name. Reads only, and works when the manager itself is not up."""
 
@@ -76,7 +80,7 @@ class ServiceManager(Protocol):
         """Stop a service and wait until it is gone. One that is not running is fine."""
 
     def start(self, service: Service, log: Path) -> Running:
-        """Install this definition, start it, and return when it has stayed up for a second.
+        """Run this definition; return when the program has said that it is ready, or has stayed up for a second.
 
         One with `listeners` may be running: its program is replaced, its sockets stay, no connection is lost.
         """

@@ -1,90 +1,173 @@
-"""What a node needs on its host: its service's definition and the commands of a first installation, per system.
+"""All that bootstrap installs for the services of one host: folders, static definitions, sudo rules, commands.
 
-The texts are templates in `templates/` (`${name}` is filled in, `$$` is a dollar sign), shared by `edge node register`
-and the deploy.
+The same texts are rendered again by each deploy and compared with what the host has: a difference asks for bootstrap.
 """
 
 from __future__ import annotations
 
-import pkgutil
-from dataclasses import dataclass
-from string import Template
-from xml.sax.saxutils import escape
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
 
 from iop_release.errors import ReleaseError
+from iop_release.services import names, units
+from iop_release.services.launcher import Launchers
+
+MANAGERS = ("supervisor", "systemd")
+STOP_MARGIN_S = 10  # the system's own patience is longer than the program's
+SUDOERS = "/etc/sudoers.d/iop-services"
 
 
 @dataclass(frozen=True)
-class System:
-    """One operating system: the node's folder, account and home, the place of its service definition, its templates."""
+class File:
+    """A file, or with `content` None a folder. `mode` is octal text, as Ansible and `install` take it."""
+
+    path: str
+    mode: str
+    owner: str
+    group: str
+    content: str | None = None
+
+
+@dataclass(frozen=True)
+class Host:
+    """One host and its services. `services`: name -> seconds that its program takes to stop.
+
+    `addresses`: listener of the Edge -> `host:port`; `credentials`: unit -> files of `shared/tokens` that the service
+    gets as systemd credentials of the same name; `agents_home`: home of the CLI agents that the node starts.
+    """
 
     root: str
+    manager: str
     user: str
-    home: str
-    service_path: str
-    service: str
-    script: str
+    service_user: str
+    group: str
+    services: Mapping[str, int]
+    addresses: Mapping[str, str] = field(default_factory=dict)
+    credentials: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    agents_home: str | None = None
 
-
-SYSTEMS = {
-    "macos": System(
-        "/usr/local/iop", "$(id -un)", "$HOME", "/Library/LaunchDaemons/iop-node.plist", "macos.plist", "macos.sh"
-    ),
-    "linux": System("/opt/iop", "iop", "/opt/iop", "/etc/systemd/system/iop-node.service", "linux.service", "linux.sh"),
-    # S-1-5-19 is LOCAL SERVICE in every language of Windows
-    "windows": System("C:\\iop", "S-1-5-19", "", "the scheduled task iop-node", "windows.xml", "windows.ps1"),
-}
-
-
-@dataclass(frozen=True)
-class NodeHost:
-    """One node on one host. `root` None = the system's usual folder."""
-
-    node_id: str
-    platform: str
-    root: str | None = None
+    @staticmethod
+    def stored(root: Path) -> Host | None:
+        """As the last bootstrap wrote it on this host; None when there was none. Raises `ReleaseError`."""
+        path = root / "shared" / "definitions.json"
+        try:
+            data = json.loads(path.read_text(encoding="utf-8"))
+            return Host(**{one.name: data[one.name] for one in fields(Host)})
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise ReleaseError(f"{path} cannot be read: {error}") from error
 
     @property
-    def system(self) -> System:
-        """The host's system. Raises `ReleaseError` for an unknown platform."""
-        try:
-            return SYSTEMS[self.platform]
-        except KeyError:
-            raise ReleaseError(f"no platform {self.platform!r}: expected one of {', '.join(SYSTEMS)}") from None
+    def units(self) -> list[str]:
+        """The services by the names of their definitions."""
+        return sorted(names.unit(name) for name in self.services)
 
-    def service(self) -> str:
-        """The definition of the node's service: systemd unit, launchd plist or task XML."""
-        return _filled(self.system.service, self._values())
+    def sockets(self) -> tuple[str, ...]:
+        """The units of the Edge's listeners, none without an Edge here."""
+        has_edge = any(names.kind(name) == "edge" for name in self.services)
+        return tuple(f"{names.EDGE}-{one}.socket" for one in names.LISTENERS if has_edge and one in self.addresses)
 
-    def bootstrap(self, node_yaml: str, token_file: str, wheel: str) -> str:
-        """The commands that install the node on a fresh host, service definition and node.yaml included.
+    def folders(self) -> list[File]:
+        """The host's folder: the account that deploys owns it, services read it and write two folders of it only."""
+        if self.manager == "supervisor":
+            return []
+        shared = f"{self.root}/shared"
+        code = [self.root, f"{self.root}/releases", f"{self.root}/incoming", shared, f"{shared}/run"]
+        written = [f"{shared}/state", f"{shared}/logs"]
+        return [
+            # the group is inherited by what is made inside
+            *(File(path, "2750", self.user, self.group) for path in code),
+            *(File(path, "2750", self.service_user, self.group) for path in written),
+            File(f"{shared}/tokens", "0700", self.user, self.group),
+        ]
 
-        `node_yaml` is that file's text; `token_file` is the token's path on the Edge's host; `wheel` what pip installs.
-        """
-        system = self.system
-        more = {
-            "node_yaml": node_yaml,
-            "service": self.service(),
-            "service_path": system.service_path,
-            "token_file": token_file,
-            "wheel": wheel,
-        }
-        return _filled(system.script, {**self._values(), **more})
+    def files(self) -> list[File]:
+        """All files, this description for later runs included. Raises `ReleaseError` for what cannot be rendered."""
+        self._check()
+        if self.manager == "supervisor":
+            return []
+        text = json.dumps(asdict(self), indent=2, sort_keys=True) + "\n"
+        stored = File(f"{self.root}/shared/definitions.json", "0640", self.user, self.group, text)
+        return [*self.definitions(), stored]
 
-    def _values(self) -> dict[str, str]:
-        system = self.system
-        return {
-            "node_id": self.node_id,
-            "root": self.root or system.root,
-            "user": system.user,
-            "home": system.home,
-        }
+    def definitions(self) -> list[File]:
+        """The definitions and sudo rules alone."""
+        return _RENDERERS[self.manager](self)
+
+    def commands_after(self) -> list[list[str]]:
+        """What root runs after any of the files has changed."""
+        return _COMMANDS[self.manager](self)
+
+    def _check(self) -> None:
+        if self.manager not in MANAGERS:
+            raise ReleaseError(f"no service manager {self.manager!r}: one of {', '.join(MANAGERS)}")
+        for unit in self.credentials:
+            if unit not in self.units:
+                raise ReleaseError(f"credentials for {unit}, which is no service here: {', '.join(self.units)}")
+        if self.manager != "systemd" and self.credentials:
+            raise ReleaseError(f"{self.manager} hands no credentials to services; let them read shared/tokens")
+        for listener in self.addresses:
+            if listener not in names.LISTENERS:
+                raise ReleaseError(f"no listener {listener!r}: one of {', '.join(names.LISTENERS)}")
 
 
-def _filled(name: str, values: dict[str, str]) -> str:
-    raw = pkgutil.get_data(__name__, f"templates/{name}")  # works in a zip application too
-    assert raw is not None
-    if name.endswith((".plist", ".xml")):
-        values = {key: escape(value) for key, value in values.items()}
-    text = raw.decode("utf-8").replace("\r\n", "\n")  # as git may write it on Windows
-    return Template(text).substitute(values)
+def _systemd(host: Host) -> list[File]:
+    folder = "/etc/systemd/system"
+    launchers = Launchers(Path(host.root))
+    found = [
+        File(f"{folder}/{names.unit(name)}.service", "0644", "root", "root", systemd_unit(host, name).text())
+        for name in sorted(host.services)
+    ]
+    for name in _edges(host):
+        for listener, address in sorted(host.addresses.items()):
+            text = units.socket(listener, address, str(launchers.path(name)))
+            found.append(File(f"{folder}/{names.EDGE}-{listener}.socket", "0644", "root", "root", text))
+    rules = units.sudoers(host.user, host.units, host.sockets())
+    return [*found, *_sudo_rules(host, rules, "root")]
+
+
+def systemd_unit(host: Host, name: str) -> units.Unit:
+    """The unit of one service."""
+    unit, kind, shared = names.unit(name), names.kind(name), f"{host.root}/shared"
+    launcher = str(Launchers(Path(host.root)).path(name))
+    return units.Unit(
+        description=f"iop {name}",
+        kind=kind,
+        command=("/bin/sh", launcher),
+        root=host.root,
+        user=host.service_user,
+        group=host.group,
+        writable=(f"{shared}/state", f"{shared}/logs"),
+        stop_s=host.services[name] + STOP_MARGIN_S,
+        condition=launcher,
+        credentials=tuple((one, f"{shared}/tokens/{one}") for one in host.credentials.get(unit, ())),
+        agents_home=host.agents_home if kind == "node" else None,
+        sockets=host.sockets() if kind == "edge" else (),
+        notifies=kind != "engine",  # which may be any program
+    )
+
+
+def _edges(host: Host) -> list[str]:
+    return [name for name in sorted(host.services) if names.kind(name) == "edge"]
+
+
+def _sudo_rules(host: Host, text: str, group: str) -> list[File]:
+    return [] if host.user == "root" else [File(SUDOERS, "0440", "root", group, text)]
+
+
+def _systemd_after(host: Host) -> list[list[str]]:
+    every = [f"{unit}.service" for unit in host.units] + list(host.sockets())
+    groups = [["usermod", "-aG", f"{host.group},systemd-journal", host.user]] if host.user != "root" else []
+    return [*groups, ["systemctl", "daemon-reload"], ["systemctl", "enable", *every]]
+
+
+def _nothing(_host: Host) -> list[Any]:
+    return []
+
+
+_RENDERERS = {"supervisor": _nothing, "systemd": _systemd}
+_COMMANDS = {"supervisor": _nothing, "systemd": _systemd_after}

@@ -135,3 +135,16 @@ def test_an_unstaged_release_changes_nothing(root: HostRoot) -> None:
     with pytest.raises(ReleaseError, match="not staged"):
         activate(root, "r9", [FIRST], manager)
     assert manager.calls == []
+
+
+def test_what_root_has_to_do_first_is_a_finding(root: HostRoot) -> None:
+    """The plan tells it with the playbook's name; an activation stops before it touches anything."""
+    manager = FakeManager(os.getpid())
+    manager.in_the_way = ["iop-node.service is missing"]
+
+    told = plan(root, "r1", [FIRST], manager).as_json()
+    with pytest.raises(ReleaseError, match=r"(?s)iop-node\.service is missing.*playbooks/bootstrap\.yml"):
+        activate(root, "r1", [FIRST], manager)
+
+    assert [one["message"] for one in told["findings"]] == ["iop-node.service is missing"]  # type: ignore[attr-defined]
+    assert (manager.calls, root.pointer("current")) == (["ensure"], None)

@@ -43,11 +43,12 @@ def test_ours_are_told_by_program_or_mark() -> None:
     release = f"{home}/hosts/mac/releases/r1"
     ours = Process(1, 0, (f"{release}/venv/bin/python", "-m", "x"))
     marked = Process(2, 0, ("/framework/Python", "-X", f"iop-release={release}", "-m", "x"))
+    host = Process(6, 0, (f"{home}/releases/r1/venv/bin/python", "-m", "x"))  # a host whose folder this is
     command = Process(3, 0, (f"{home}/hosts/mac/current/venv/bin/python", "-m", "x"))
     reader = Process(4, 0, ("vim", f"{release}/venv/lib/x.py"))
     other = Process(5, 0, ("/srv/iop/build/local-runtime/hosts/mac/releases/r1/venv/bin/python",))
 
-    assert processes.services_under(home, [ours, marked, command, reader, other]) == [ours, marked]
+    assert processes.services_under(home, [ours, marked, command, reader, other, host]) == [ours, marked, host]
 
 
 def test_the_family_of_a_known_service_is_left_alone() -> None:

@@ -1,97 +1,107 @@
-"""What a node needs on its host: definitions that the systems' own formats accept."""
+"""iop_release.services.definitions: everything that bootstrap installs for one host."""
 
-import plistlib
-import shutil
-import subprocess
-import xml.etree.ElementTree as ET
-import zipfile
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from iop_release.errors import ReleaseError
-from iop_release.services.definitions import SYSTEMS, NodeHost
+from iop_release.services.definitions import SUDOERS, Host
 
-TASK = "{http://schemas.microsoft.com/windows/2004/02/mit/task}"
-
-
-@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd here")
-def test_the_unit_passes_systemd(tmp_path: Path) -> None:
-    """systemd-analyze has nothing to say about it, and calls its exposure low."""
-    program = tmp_path / "venv" / "bin" / "iop-node"
-    program.parent.mkdir(parents=True)
-    program.write_text("#!/bin/sh\n")
-    program.chmod(0o755)
-    unit = tmp_path / "iop-node.service"
-    unit.write_text(NodeHost("n1", "linux", str(tmp_path)).service())
-    done = subprocess.run(
-        ["systemd-analyze", "verify", "--man=no", str(unit)], capture_output=True, text=True, timeout=60, check=False
-    )
-    assert (done.returncode, done.stderr) == (0, "")
+HOST = Host(
+    "/srv/iop",
+    "systemd",
+    "lab",
+    "iop",
+    "iop",
+    {"mac.edge": 40, "mac.control": 40, "mac.node": 50, "mlx.engine": 40},
+    {"openai": "127.0.0.1:18083", "nodes": "0.0.0.0:18084", "admin": "127.0.0.1:19093"},
+    {"iop-edge": ["edge.key", "ca.pem"], "iop-node": ["node.token"]},
+    "/home/iop",
+)
 
 
-def test_the_plist_is_one() -> None:
-    """A daemon with absolute program paths that is kept alive, is not throttled and gets time to stop."""
-    told = plistlib.loads(NodeHost("n1", "macos").service().encode())
-    assert told["ProgramArguments"] == [
-        "/usr/local/iop/venv/bin/iop-node",
-        "--config",
-        "/usr/local/iop/node.yaml",
-        "serve",
-    ]
-    assert (told["ProcessType"], told["KeepAlive"], told["RunAtLoad"]) == (
-        "Interactive",
-        {"SuccessfulExit": False},
-        True,
-    )
-    assert told["ExitTimeOut"] > 30
-    assert told["Umask"] == 0o077
+def test_a_systemd_host() -> None:
+    """A unit per service, a socket per listener, the sudo rules, and the description for later runs."""
+    files = {file.path: file for file in HOST.files()}
+    folder = "/etc/systemd/system"
+    services = ["iop-control.service", "iop-edge.service", "iop-engine-mlx.service", "iop-node.service"]
+    sockets = ["iop-edge-admin.socket", "iop-edge-nodes.socket", "iop-edge-openai.socket"]
+    wanted = [f"{folder}/{name}" for name in services + sockets]
+    assert set(files) == {*wanted, SUDOERS, "/srv/iop/shared/definitions.json"}
+    assert {(files[path].mode, files[path].owner) for path in wanted} == {("0644", "root")}
+    assert files[SUDOERS].mode == "0440"
 
-
-def test_the_task_is_one() -> None:
-    """It starts at boot, never times out, is started again, and runs as LOCAL SERVICE."""
-    task = ET.fromstring(NodeHost("n1", "windows").service().replace(' encoding="UTF-16"', ""))
-    text = {element.tag.removeprefix(TASK): element.text for element in task.iter()}
-    assert {"BootTrigger", "RestartOnFailure"} <= set(text)
-    assert (text["ExecutionTimeLimit"], text["UserId"]) == ("PT0S", "S-1-5-19")
-    assert '"C:\\iop\\venv\\Scripts\\iop-node.exe" --config "C:\\iop\\node.yaml" serve >>' in (text["Arguments"] or "")
-
-
-@pytest.mark.parametrize("platform", SYSTEMS)
-def test_the_commands_hold_everything(platform: str) -> None:
-    """Service definition, node.yaml, wheel and the token's path stand in the commands; no placeholder is left."""
-    host = NodeHost("n1", platform)
-    text = host.bootstrap("node: {id: n1}\n", "/cfg/n1.token", "iop.whl")
-    for part in (
-        host.service(),
-        "node: {id: n1}\n",
-        '"EDGE-HOST:/cfg/n1.token"',
-        "pip",
-        "iop.whl",
-        "State of this text:",
+    node = str(files[f"{folder}/iop-node.service"].content)
+    for line in (
+        "User=iop",
+        "ExecStart=/bin/sh /srv/iop/shared/run/iop-node.sh",
+        "ConditionPathExists=/srv/iop/shared/run/iop-node.sh",
+        "TimeoutStopSec=60",
+        "LoadCredential=node.token:/srv/iop/shared/tokens/node.token",
+        "ReadWritePaths=/srv/iop/shared/state /srv/iop/shared/logs /home/iop",
     ):
-        assert part in text
-    assert "${" not in text
-    assert ("NOT yet run on a real" in text) == (platform != "linux")
+        assert f"{line}\n" in node
+    edge = str(files[f"{folder}/iop-edge.service"].content)
+    assert "/home/iop" not in edge
+    assert "LoadCredential=edge.key:/srv/iop/shared/tokens/edge.key\nLoadCredential=ca.pem:" in edge
+    nodes = str(files[f"{folder}/iop-edge-nodes.socket"].content)
+    assert "ListenStream=0.0.0.0:18084\nFileDescriptorName=nodes\nService=iop-edge.service\n" in nodes
+    assert HOST.commands_after() == [
+        ["usermod", "-aG", "iop,systemd-journal", "lab"],
+        ["systemctl", "daemon-reload"],
+        ["systemctl", "enable", *services, "iop-edge-openai.socket", "iop-edge-nodes.socket", "iop-edge-admin.socket"],
+    ]
 
 
-def test_values_are_escaped_where_the_format_wants_it() -> None:
-    """A folder with an ampersand does not break the XML."""
-    told = plistlib.loads(NodeHost("n1", "macos", "/opt/a&b").service().encode())
-    assert told["WorkingDirectory"] == "/opt/a&b"
+def test_folders_keep_services_out_of_the_code() -> None:
+    """The deploying account owns all, but for the two folders that services write; tokens are its alone."""
+    owners = {file.path: (file.owner, file.group, file.mode) for file in HOST.folders()}
+    assert owners["/srv/iop"] == owners["/srv/iop/shared/run"] == ("lab", "iop", "2750")
+    assert owners["/srv/iop/shared/state"] == owners["/srv/iop/shared/logs"] == ("iop", "iop", "2750")
+    assert owners["/srv/iop/shared/tokens"] == ("lab", "iop", "0700")
 
 
-def test_another_platform_is_refused() -> None:
-    """The known ones are named."""
-    with pytest.raises(ReleaseError, match="macos, linux, windows"):
-        NodeHost("n1", "beos").service()
+def test_a_host_without_an_edge_has_no_sockets() -> None:
+    """Addresses are the environment's; only the Edge's host listens on them."""
+    host = replace(HOST, services={"gx10.node": 40}, credentials={})
+    assert [file.path for file in host.definitions()] == ["/etc/systemd/system/iop-node.service", SUDOERS]
+    as_root = replace(host, user="root")
+    assert [file.path for file in as_root.definitions()] == ["/etc/systemd/system/iop-node.service"]
+    assert as_root.commands_after()[0] == ["systemctl", "daemon-reload"]
 
 
-def test_the_wheel_holds_the_templates(tmp_path: Path) -> None:
-    """What pip installs has every template, and they can be read from a zip."""
-    root = Path(__file__).resolve().parents[4]
-    builder = pytest.importorskip("hatchling.builders.wheel").WheelBuilder(str(root))
-    wheel = next(iter(builder.build(directory=str(tmp_path), versions=["standard"])))
-    names = set(zipfile.ZipFile(wheel).namelist())
-    wanted = {name for system in SYSTEMS.values() for name in (system.service, system.script)}
-    assert {f"iop_release/services/templates/{name}" for name in wanted} <= names
+def test_supervisor_needs_nothing_of_root() -> None:
+    """No folders, files or commands."""
+    host = replace(HOST, manager="supervisor", credentials={})
+    assert (host.folders(), host.files(), host.commands_after()) == ([], [], [])
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"manager": "upstart"}, "no service manager 'upstart'"),
+        ({"credentials": {"iop-x": ["a"]}}, "credentials for iop-x, which is no service here"),
+        ({"manager": "supervisor"}, "hands no credentials"),
+        ({"addresses": {"web": "a:1"}}, "no listener 'web'"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(change: dict[str, object], words: str) -> None:
+    """In words, before anything is written."""
+    with pytest.raises(ReleaseError, match=words):
+        replace(HOST, **change).files()  # type: ignore[arg-type]
+
+
+def test_the_description_is_read_back(tmp_path: Path) -> None:
+    """What bootstrap wrote is the same host again; none is None; a broken one is an error that names the file."""
+    assert Host.stored(tmp_path) is None
+    path = tmp_path / "shared" / "definitions.json"
+    path.parent.mkdir()
+    path.write_text(str(HOST.files()[-1].content), encoding="utf-8")
+    again = Host.stored(tmp_path)
+    assert again is not None
+    assert again.files() == HOST.files()
+    path.write_text(json.dumps({"root": "/x"}), encoding="utf-8")
+    with pytest.raises(ReleaseError, match=r"definitions\.json cannot be read"):
+        Host.stored(tmp_path)

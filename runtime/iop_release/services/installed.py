@@ -1,0 +1,112 @@
+"""What of a host's definitions is on that host: compared for plans, written by bootstrap."""
+
+from __future__ import annotations
+
+import grp
+import os
+import pwd
+import subprocess
+from pathlib import Path
+
+from iop_release.errors import ReleaseError
+from iop_release.services.definitions import SUDOERS, File, Host
+
+
+def differing(host: Host, below: Path = Path("/")) -> list[tuple[str, str]]:
+    """The definitions that are not as they should be: (path, `is missing` or `differs …`). Reads only.
+
+    sudo's own files cannot be read by others; a rule that is missing shows when it is needed.
+    """
+    found = []
+    for file in host.definitions():
+        try:
+            same = placed(file, below).read_text(encoding="utf-8") == file.content
+        except FileNotFoundError:
+            found.append((file.path, "is missing"))
+            continue
+        except OSError as error:
+            if file.path != SUDOERS:
+                found.append((file.path, f"cannot be read: {error.strerror}"))
+            continue
+        if not same:
+            found.append((file.path, "differs from what this release wants"))
+    return found
+
+
+def install(host: Host, below: Path = Path("/"), *, dry_run: bool = False) -> list[str]:
+    """Make the folders and files as they should be; return those that were not. For root. Raises `ReleaseError`."""
+    changed = [file.path for file in host.folders() if _folder(file, below, dry_run=dry_run)]
+    files = host.files()
+    for file in files:
+        if file.path == SUDOERS:
+            _check_sudoers(file)
+    return changed + [file.path for file in files if _file(file, below, dry_run=dry_run)]
+
+
+def placed(file: File, below: Path) -> Path:
+    """The file's path below another folder than `/`."""
+    return below / file.path.lstrip("/")
+
+
+def _folder(file: File, below: Path, *, dry_run: bool) -> bool:
+    path = placed(file, below)
+    if path.is_dir() and _owned(path, file):
+        return False
+    if not dry_run:
+        path.mkdir(parents=True, exist_ok=True)
+        _own(path, file)
+    return True
+
+
+def _file(file: File, below: Path, *, dry_run: bool) -> bool:
+    path = placed(file, below)
+    raw = (file.content or "").encode("utf-8")
+    if path.is_file() and path.read_bytes() == raw and _owned(path, file):
+        return False
+    if not dry_run:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fresh = path.with_name(f".{path.name}.new")
+        fresh.unlink(missing_ok=True)
+        with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
+            out.write(raw)
+        _own(fresh, file)
+        fresh.replace(path)
+    return True
+
+
+def _owned(path: Path, file: File) -> bool:
+    facts = path.stat()
+    try:
+        uid, gid = _ids(file)
+    except ReleaseError:  # a dry run comes before the accounts are made
+        return False
+    return (facts.st_uid, facts.st_gid, facts.st_mode & 0o7777) == (uid, gid, int(file.mode, 8))
+
+
+def _own(path: Path, file: File) -> None:
+    uid, gid = _ids(file)
+    os.chown(path, uid, gid)
+    path.chmod(int(file.mode, 8))  # after chown, which clears the set-group bit
+
+
+def _ids(file: File) -> tuple[int, int]:
+    try:
+        return pwd.getpwnam(file.owner).pw_uid, grp.getgrnam(file.group).gr_gid
+    except KeyError as error:
+        raise ReleaseError(f"{file.path} needs an account or group that this host does not have: {error}") from error
+
+
+def _check_sudoers(file: File) -> None:
+    """A faulty file there would lock everybody out of sudo."""
+    try:
+        done = subprocess.run(
+            ["visudo", "-c", "-f", "-"],  # noqa: S607 - stands elsewhere on each system
+            input=file.content,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    except FileNotFoundError:
+        raise ReleaseError("visudo is not on this host", "install sudo, or deploy as root") from None
+    if done.returncode != 0:
+        raise ReleaseError(f"visudo refuses the rules for {file.path}: {(done.stderr or done.stdout).strip()}")
