@@ -14,6 +14,7 @@ import yaml
 from iop.config.load import load_edge
 from iop.link.messages import ProviderHealth, Run
 from iop.wiring.edge import EdgeService
+from iop.wiring.passed import Passed
 from tests.fakes.hygiene import check_status, clean_loop, is_idle
 from tests.fakes.link_peers import FakeNode, hello
 from tests.fakes.until import until
@@ -96,14 +97,16 @@ class EdgeUnderTest:
 
 
 @contextlib.asynccontextmanager
-async def edge_under_test(folder: Path, **changes: Any) -> AsyncIterator[EdgeUnderTest]:
-    """Start an Edge over `config(**changes)`; stop it and check that nothing is left."""
+async def edge_under_test(
+    folder: Path, *, passed: Passed | None = None, **changes: Any
+) -> AsyncIterator[EdgeUnderTest]:
+    """Start an Edge over `config(**changes)`, on `passed` sockets if given; stop it and check that nothing is left."""
     path = folder / "edge.yaml"
     path.write_text(yaml.safe_dump(config(**changes)), encoding="utf-8")
     loaded = load_edge(path)
     assert loaded.ok, loaded.findings
     async with clean_loop():
-        service = EdgeService(loaded, release_id="test")
+        service = EdgeService(loaded, release_id="test", passed=passed)
         line = await service.start()
         timeout = aiohttp.ClientTimeout(total=30)
         async with aiohttp.ClientSession(timeout=timeout) as session:

@@ -1,11 +1,12 @@
 """A plain socket client: bytes out, bytes in, nothing interpreted."""
 
 import asyncio
+import ssl as tls
 
 
-async def raw(host: str, port: int, data: bytes, *, shut: bool = False) -> bytes:
+async def raw(host: str, port: int, data: bytes, *, shut: bool = False, ssl: tls.SSLContext | None = None) -> bytes:
     """Send `data` (then shut the sending side down if `shut`) and return everything until the server closes."""
-    reader, writer = await asyncio.open_connection(host, port)
+    reader, writer = await asyncio.open_connection(host, port, ssl=ssl)
     try:
         writer.write(data)
         await writer.drain()

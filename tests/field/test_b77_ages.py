@@ -74,7 +74,7 @@ async def test_the_control_plane_says_when_it_knows_nothing_new(tmp_path: Path) 
         assert (fresh["control"]["stale"], fresh["control"]["age_s"]) == (False, 0.0)
         assert view.summary() == {"id": "edge-test", "reachable": True, "age_s": 0.0}
         now[0] += 42
-        for listener in edge.service._listeners:  # nobody answers there any more
+        for listener in edge.service._listeners.values():  # nobody answers there any more
             await listener.close()
         stale = await view.status()
         await reader.close()

@@ -1,13 +1,16 @@
 """`edge`: the process clients talk to, and the commands that check, refresh and extend its config."""
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from iop.commands import common, config_check, config_refresh, node_register
 from iop.config.load import load_edge
-from iop.wiring.edge import EdgeService
+from iop.wiring.edge import LISTENERS, EdgeService
+from iop.wiring.notify import Notifier
+from iop.wiring.passed import Passed, WrongSocket
 from iop.wiring.serve import serve
 
 
@@ -46,8 +49,18 @@ def _serve(args: argparse.Namespace) -> int:
     if isinstance(loaded, int):
         return loaded
     release_id = common.release_id()
+    try:
+        passed = Passed.take(os.environ, LISTENERS)
+    except WrongSocket as error:
+        sys.stderr.write(f"error: {error}\n")
+        return common.EXIT_FINDINGS
+    notifier = Notifier.take(os.environ)
     return serve(
-        lambda: EdgeService(loaded, release_id=release_id), log_level=args.log_level, log_format=args.log_format
+        lambda: EdgeService(loaded, release_id=release_id, passed=passed, notifier=notifier),
+        log_level=args.log_level,
+        log_format=args.log_format,
+        notifier=notifier,
+        lifeline=passed.lifeline,
     )
 
 

@@ -51,6 +51,7 @@ class EdgeCore:
         self.identity = identity
         self.token: str | None = token
         self.shutting_down = False
+        self.refusing = False
         self.feed = Feed(time.time)
         self.uploads = Uploads()
         self.door = Door(loop=self.loop, publish=self.feed.publish)
@@ -69,6 +70,7 @@ class EdgeCore:
         self._adopted_direct: set[tuple[str, int]] = set()
         self._epochs: dict[str, int] = {}
         self._lost_at: dict[str, float] = {}
+        self._arrivals_until = 0.0
         self.door.configure(pool_spec(config))
 
     @property
@@ -173,6 +175,16 @@ class EdgeCore:
             )
         )
 
+    def expect_nodes(self, within: float) -> None:
+        """This Edge succeeds another one: its nodes dial it in the next `within` seconds."""
+        self._arrivals_until = self.loop.time() + within
+
+    async def arrival(self, node_id: str) -> None:
+        """Return when the node is there, or is not expected (any more)."""
+        left = self._arrivals_until - self.loop.time()
+        if left > 0 and find_node(self.config, node_id) is not None:
+            await self.links.acknowledged(node_id, 0, left)
+
     # what a refresh changes
 
     async def refresh(self, ask: RefreshAsk) -> RefreshReply:
@@ -204,14 +216,19 @@ class EdgeCore:
 
     # the end
 
-    async def finish(self) -> None:
-        """Take nothing new; let what runs and waits end, at most for drain_timeout; then cut it."""
+    def begin_stop(self) -> None:
+        """Say everywhere that this Edge stops; whoever is connected is served on."""
         self.shutting_down = True
+        self.links.going_away()
+
+    async def finish(self, until: float) -> None:
+        """Take nothing new; let what runs and waits end until then (loop time); then cut it."""
+        self.begin_stop()
+        self.refusing = True
         self.uploads.end()
         self.door.shut_down()
-        self.links.going_away()
         try:
-            async with asyncio.timeout(self.config.drain_timeout):
+            async with asyncio.timeout_at(until):
                 await self.door.idle()
                 await self.direct.idle()
         except TimeoutError:

@@ -18,7 +18,7 @@ from iop.edge.reply import Reply
 from iop.link.messages import End
 from iop.openai.headers import request_headers
 from iop.transport.http_border import request_id
-from iop.transport.http_server import client_must_stay
+from iop.transport.http_connection import client_must_stay
 
 
 @dataclass(frozen=True, slots=True)

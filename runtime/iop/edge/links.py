@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import logging
+import socket
 import time
 from collections.abc import Iterable
 
@@ -22,7 +23,7 @@ from iop.transport.link import LinkConnection
 from iop.transport.seldom import Seldom
 from iop.transport.tasks import TaskSet
 from iop.transport.tls import ServerTls
-from iop.transport.tls_server import TlsServer, serve_tls
+from iop.transport.tls_server import BACKLOG, TlsServer, serve_tls
 
 __all__ = ["LinkEvents", "LinkRun", "Links", "NodeDirectory", "NodeLink", "NodeOffline", "RunSpec"]
 
@@ -70,12 +71,20 @@ class Links:
         self._going_away = False
         self._closing = False
 
-    async def listen(self, host: str, port: int, tls: ServerTls | None = None) -> tuple[str, int]:
-        """Accept nodes; returns the address in use (port 0 = any free one). Raises OSError when it is taken."""
-        if tls is None:
-            self._server = await asyncio.get_running_loop().create_server(self._stranger, host, port)
+    async def listen(
+        self, host: str, port: int, tls: ServerTls | None = None, sock: socket.socket | None = None
+    ) -> tuple[str, int]:
+        """Accept nodes; returns the address in use (port 0 = any free one). Raises OSError when it is taken.
+
+        `sock` listens already and is used instead.
+        """
+        loop = asyncio.get_running_loop()
+        if tls is not None:
+            self._server = await serve_tls(self._stranger, host, port, tls, sock)
+        elif sock is not None:
+            self._server = await loop.create_server(self._stranger, sock=sock, backlog=BACKLOG)
         else:
-            self._server = await serve_tls(self._stranger, host, port, tls)
+            self._server = await loop.create_server(self._stranger, host, port, backlog=BACKLOG)
         name = self._server.sockets[0].getsockname()
         return str(name[0]), int(name[1])
 

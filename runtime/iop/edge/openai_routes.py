@@ -36,6 +36,13 @@ class OpenAIContext(Protocol):
         """True from SIGTERM on."""
 
     @property
+    def refusing(self) -> bool:
+        """True when newcomers are turned away."""
+
+    async def arrival(self, node_id: str) -> None:
+        """Return when the node is there, or is not expected."""
+
+    @property
     def config(self) -> EdgeConfig:
         """The config in force."""
 
@@ -95,8 +102,10 @@ class OpenAIRoutes:
     async def _answer(self, call: Call, key: ApiKey | None) -> web.StreamResponse:
         model = _find_model(self._context.config, call.parsed.model, key)
         if model.direct is not None:
-            if self._context.shutting_down:
+            if self._context.refusing:
                 raise Unavailable("The server is shutting down.", code="shutting_down", retry_after=2)
+            async with self._context.uploads.reading():  # a stop ends this wait, too
+                await self._context.arrival(model.direct.node)
             return await self._context.direct.answer(call, model.direct)
         ask = Ask(
             request_id(call.http),

@@ -21,7 +21,7 @@ from iop.edge.reply import Reply
 from iop.link.messages import End
 from iop.openai.headers import request_headers
 from iop.openai.request import engine_body
-from iop.transport.http_server import client_must_stay
+from iop.transport.http_connection import client_must_stay
 
 _log = logging.getLogger(__name__)
 

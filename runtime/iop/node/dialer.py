@@ -87,6 +87,7 @@ class Dialer:
         self._refusal: TurnedAway | None = None
         self._untrusted = False
         self._answered = False
+        self._goodbye = False
         self._told: str | None = None
         self._stopping = asyncio.Event()
         self._dialling: asyncio.Timeout | None = None
@@ -137,6 +138,7 @@ class Dialer:
             case Cancel():
                 self._handler.on_cancel(conn, message)
             case GoingAway():
+                self._goodbye = True
                 self._handler.on_going_away()
             case _:
                 _log.debug("unexpected %s from the Edge", type(message).__name__)
@@ -147,7 +149,10 @@ class Dialer:
 
     def on_lost(self, conn: LinkConnection, reason: str) -> None:
         """The connection is over."""
-        self._backoff.lost(asyncio.get_running_loop().time())
+        now = asyncio.get_running_loop().time()
+        self._backoff.lost(now)
+        if self._goodbye:
+            self._backoff.expected_back(now)
         if self.connection is conn:
             self.connection = None
             self._handler.on_lost(reason)
@@ -158,7 +163,7 @@ class Dialer:
         """One attempt, and the link that came of it, to its end; returns why it ended."""
         self.state = DialerState.CONNECTING
         self._refusal = None
-        self._untrusted = self._answered = False
+        self._untrusted = self._answered = self._goodbye = False
         conn = LinkConnection("node", self, dead_after=DEAD_AFTER, open_within=ANSWER_WITHIN, seldom=self._seldom)
         self._conn = conn
         try:

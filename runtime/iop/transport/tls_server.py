@@ -24,6 +24,10 @@ BACKLOG = 1024
 MAX_HANDSHAKES = 512
 #: seconds to wait when the system has no more files for new connections
 EXHAUSTED_PAUSE = 1.0
+#: connections taken in one turn of the loop
+TAKEN_AT_ONCE = 64
+
+_EXHAUSTED = "no more connections can be accepted for now: %s"
 
 Factory = Callable[[], asyncio.Protocol]
 
@@ -43,42 +47,79 @@ class TlsServer:
         self._accepting = TaskSet()
         self._shaking = TaskSet()
         self._seldom = Seldom()
+        self._stopped = False
         for sock in sockets:
-            self._accepting.start(self._accept(sock), name="accepting TLS connections")
+            self._attend(sock)
 
     @property
     def address(self) -> tuple[str, int]:
         """Where it listens (port 0 resolved): host, port."""
         return self._address
 
-    def close(self) -> None:
-        """Accept no more. Safe to call twice."""
+    def stop_accepting(self) -> None:
+        """Accept no more; handshakes go on. A connection is taken or left in the socket, never lost between."""
+        self._stopped = True
         self._accepting.cancel()
+        for sock in self.sockets:
+            with contextlib.suppress(NotImplementedError):  # Windows, where the tasks must have ended before the close
+                if sock.fileno() >= 0:
+                    self._loop.remove_reader(sock)
+                    sock.close()
+
+    async def shaken(self) -> None:
+        """Wait until no handshake is under way."""
+        await self._shaking.drained()
+
+    def close(self) -> None:
+        """Accept no more, end handshakes. Safe to call twice."""
+        self.stop_accepting()
         self._shaking.cancel()
 
     async def wait_closed(self) -> None:
         """Wait until the listening sockets are closed and no handshake is under way."""
         await self._accepting.close()
         await self._shaking.close()
-        for sock in self.sockets:  # a task that was cancelled before its first step has closed nothing
+        for sock in self.sockets:
             sock.close()
 
-    async def _accept(self, listener: socket.socket) -> None:
+    def _attend(self, listener: socket.socket) -> None:
+        """Take connections as they come: in one step each, so that a stop in between cannot lose one."""
+        if self._stopped:
+            return
         try:
-            while True:
-                await self._accept_one(listener)
-        finally:
-            listener.close()
+            self._loop.add_reader(listener, self._take, listener)
+        except NotImplementedError:  # Windows
+            self._accepting.start(self._accept(listener), name="accepting TLS connections")
 
-    async def _accept_one(self, listener: socket.socket) -> None:
-        try:
-            connection, peer = await self._loop.sock_accept(listener)
-        except ConnectionError:  # it left again before it was taken
-            return
-        except OSError as error:
-            _log.error("no more connections can be accepted for now: %s", error)
-            await asyncio.sleep(EXHAUSTED_PAUSE)
-            return
+    def _take(self, listener: socket.socket) -> None:
+        for _ in range(TAKEN_AT_ONCE):
+            try:
+                connection, peer = listener.accept()
+            except BlockingIOError:
+                return
+            except ConnectionError:  # it left again before it was taken
+                continue
+            except OSError as error:
+                self._loop.remove_reader(listener)
+                self._loop.call_later(EXHAUSTED_PAUSE, self._attend, listener)
+                _log.error(_EXHAUSTED, error)
+                return
+            connection.settimeout(0)
+            self._greet(connection, peer)
+
+    async def _accept(self, listener: socket.socket) -> None:
+        while True:
+            try:
+                connection, peer = await self._loop.sock_accept(listener)
+            except ConnectionError:
+                continue
+            except OSError as error:
+                _log.error(_EXHAUSTED, error)
+                await asyncio.sleep(EXHAUSTED_PAUSE)
+            else:
+                self._greet(connection, peer)
+
+    def _greet(self, connection: socket.socket, peer: tuple[object, ...]) -> None:
         if len(self._shaking) >= MAX_HANDSHAKES:
             connection.close()
         else:
@@ -109,8 +150,14 @@ class TlsServer:
             _log.warning("connection from %s to %s refused: %s", peer, join_address(*self.address), trouble)
 
 
-async def serve_tls(factory: Factory, host: str, port: int, tls: ServerTls) -> TlsServer:
-    """Listen on every address of `host` (port 0 = any free one). Raises OSError."""
+async def serve_tls(
+    factory: Factory, host: str, port: int, tls: ServerTls, sock: socket.socket | None = None
+) -> TlsServer:
+    """Listen on every address of `host` (port 0 = any free one), or on `sock` if given. Raises OSError."""
+    if sock is not None:
+        sock.listen(BACKLOG)
+        sock.settimeout(0)
+        return TlsServer([sock], factory, tls)
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     sockets: list[socket.socket] = []

@@ -24,17 +24,36 @@ from iop.transport.listening import join_address, listening
 from iop.transport.tls import ServerTls
 from iop.wiring.applied import AppliedNote
 from iop.wiring.hangup import ReloadOnHangup
+from iop.wiring.notify import Notifier
+from iop.wiring.passed import Passed
 
-#: seconds that clients get at least to read what they are told when their request is cut
-TELL_WITHIN = 1.0
+#: seconds that clients get at least to read what they are told when their request is cut (an upload gets one of them)
+TELL_WITHIN = 2.0
+#: names of the listeners, in `listen` and in LISTEN_FDNAMES
+LISTENERS = frozenset({"openai", "nodes", "admin"})
+#: seconds that a client connection may be idle while a stop with a passed socket serves who is connected: long enough
+#: for a request that is on its way
+IDLE_FOR = 2.0
+#: seconds in which the nodes of a predecessor dial this Edge; agents' requests wait for them
+NODES_WITHIN = 10.0
 TOKEN_FILE = "admin.token"  # noqa: S105  (a file's name)
 CHECKS: dict[str, Operation] = {"chat/completions": "chat.completions", "responses": "responses"}
 
 
 class EdgeService:
-    """An Edge process (see `iop.wiring.serve.Service`). Built inside the running loop."""
+    """An Edge process (see `iop.wiring.serve.Service`). Built inside the running loop.
 
-    def __init__(self, loaded: Loaded[EdgeConfig], *, release_id: str) -> None:
+    `passed` are sockets that outlive it; what is not among them is bound here.
+    """
+
+    def __init__(
+        self,
+        loaded: Loaded[EdgeConfig],
+        *,
+        release_id: str,
+        passed: Passed | None = None,
+        notifier: Notifier | None = None,
+    ) -> None:
         if loaded.config is None:
             raise ValueError("an Edge cannot start with a config that has errors")
         self._config = loaded.config
@@ -42,22 +61,26 @@ class EdgeService:
         identity = Identity(version=__version__, release_id=release_id, instance_id=uuid.uuid4().hex)
         self._core = EdgeCore(loaded, loaded.config, identity, token)
         self._note = AppliedNote(Path(loaded.source))
-        self._hangup = ReloadOnHangup(self._core)
-        self._listeners: list[Listener] = []
+        self._hangup = ReloadOnHangup(self._core, notifier)
+        self._passed = passed or Passed()
+        self._listeners: dict[str, Listener] = {}
 
     async def start(self) -> str:
-        """Bind the three ports; return the ready line. Raises PortBusy."""
+        """Bind the three ports, or take those that were passed; return the ready line. Raises PortBusy, WrongSocket."""
         config, where = self._config, self._config.listen
         hosts = config.http.allowed_hosts
         routes = OpenAIRoutes(self._core)
         admin = build_admin_app(self._core, HostRule([where.admin.host, *hosts]))
         _add_checks(admin, self._core, routes)
         openai = routes.app(HostRule([where.openai.host, *hosts]))
-        openai_at = await self._listen(openai, where.openai, server_tls(config.tls.openai))
+        if "openai" in self._passed.sockets:
+            self._core.expect_nodes(min(NODES_WITHIN, config.queue.offline_grace))
+        openai_at = await self._listen("openai", openai, where.openai, server_tls(config.tls.openai))
         link_tls = server_tls(config.tls.nodes)
+        sock = self._passed.pick("nodes", where.nodes.host, where.nodes.port)
         with listening(where.nodes.host, where.nodes.port):
-            nodes_at = join_address(*await self._core.links.listen(where.nodes.host, where.nodes.port, link_tls))
-        admin_at = await self._listen(admin, where.admin, server_tls(config.tls.admin))
+            nodes_at = join_address(*await self._core.links.listen(where.nodes.host, where.nodes.port, link_tls, sock))
+        admin_at = await self._listen("admin", admin, where.admin, server_tls(config.tls.admin))
         self._note.warn_if_other(self._core.refresher.facts)
         self._note.write(self._core.refresher.facts)
         self._core.refresher.on_applied = self._note.write
@@ -66,13 +89,21 @@ class EdgeService:
         return f"ready edge={config.edge.id} openai={openai_at} nodes={nodes_at} admin={admin_at} release={release}"
 
     async def drain(self) -> None:
-        """Finish what runs and waits, or cut it at `drain_timeout`; clients that still read get the rest of it."""
+        """Finish what runs and waits, or cut it at `drain_timeout`; clients that still read get the rest of it.
+
+        With a passed socket no client is refused until then: new connections wait in the socket for the next Edge, and
+        who is connected is served.
+        """
         loop = asyncio.get_running_loop()
-        until = loop.time() + self._core.config.drain_timeout
-        await self._core.finish()
+        timeout = self._core.config.drain_timeout
+        until = loop.time() + timeout
+        if "openai" in self._passed.sockets:
+            self._core.begin_stop()
+            await self._listeners["openai"].retire(IDLE_FOR, timeout)
+        await self._core.finish(until)
         self._core.feed.close()
         within = max(TELL_WITHIN, until - loop.time())
-        await asyncio.gather(*(listener.finish(within) for listener in self._listeners))
+        await asyncio.gather(*(listener.finish(within) for listener in self._listeners.values()))
 
     async def stop(self) -> None:
         """Cut what is left and free everything."""
@@ -80,12 +111,13 @@ class EdgeService:
         await self._hangup.close()
         self._core.cut()
         await self._core.close()
-        for listener in self._listeners:
+        for listener in self._listeners.values():
             await listener.close()
 
-    async def _listen(self, app: web.Application, address: Address, tls: ServerTls | None) -> str:
-        listener = await listen(app, address.host, address.port, tls)
-        self._listeners.append(listener)
+    async def _listen(self, name: str, app: web.Application, address: Address, tls: ServerTls | None) -> str:
+        sock = self._passed.pick(name, address.host, address.port)
+        listener = await listen(app, address.host, address.port, tls, sock=sock)
+        self._listeners[name] = listener
         return join_address(listener.host, listener.port)
 
 

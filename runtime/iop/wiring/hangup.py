@@ -8,6 +8,7 @@ from iop.config.findings import Finding
 from iop.edge.core import EdgeCore
 from iop.edge.refresh import RefreshReply
 from iop.transport.tasks import TaskSet
+from iop.wiring.notify import Notifier
 
 _log = logging.getLogger(__name__)
 
@@ -15,8 +16,9 @@ _log = logging.getLogger(__name__)
 class ReloadOnHangup:
     """Takes SIGHUP from `install` to `close`. Systems without that signal (Windows) have `config refresh`."""
 
-    def __init__(self, core: EdgeCore) -> None:
+    def __init__(self, core: EdgeCore, notifier: Notifier | None = None) -> None:
         self._core = core
+        self._notifier = notifier or Notifier()
         self._tasks = TaskSet()
         self._turn = asyncio.Lock()
         self._installed = False
@@ -49,7 +51,9 @@ class ReloadOnHangup:
         async with self._turn:  # each signal reads the file anew, one after the other
             source = self._core.refresher.facts.source
             _log.info("SIGHUP: reading %s again", source)
-            tell(source, await self._core.refresher.reload())
+            with self._notifier.reloading():
+                reply = await self._core.refresher.reload()
+            tell(source, reply)
 
 
 def tell(source: str, reply: RefreshReply) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Iterator
@@ -11,6 +12,7 @@ from typing import Protocol, TypeVar
 
 from iop.transport.listening import PortBusy, listening, port_owner
 from iop.wiring import logs
+from iop.wiring.notify import Notifier
 
 __all__ = ["PortBusy", "Service", "listening", "port_owner", "serve"]
 
@@ -33,31 +35,44 @@ class Service(Protocol):
         """Free everything now. Called once, also when `start` failed or was cut."""
 
 
-def serve(service_factory: Callable[[], Service], *, log_level: str, log_format: str) -> int:
+def serve(
+    service_factory: Callable[[], Service],
+    *,
+    log_level: str,
+    log_format: str,
+    notifier: Notifier | None = None,
+    lifeline: int | None = None,
+) -> int:
     """Run the service until SIGTERM or SIGINT and return the exit code.
 
     0 after a signal (the first drains, a second stops at once); 1 when it cannot start, with one line on stderr
     (a traceback in the log at level debug only). The service is built inside the running loop.
+
+    `notifier` tells the service manager (the one of the environment if None). `lifeline` is the end of a pipe whose
+    other end only our parent has: its end of file, which is the parent's death, counts as one signal.
     """
     logs.configure(log_level, log_format)
+    told = notifier or Notifier.take(os.environ)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        return runner.run(_serve(service_factory))
+        return runner.run(_serve(service_factory, told, lifeline))
 
 
-async def _serve(service_factory: Callable[[], Service]) -> int:
+async def _serve(service_factory: Callable[[], Service], notifier: Notifier, lifeline: int | None) -> int:
     signals = _Signals()
-    with signals.installed():
+    with signals.installed(), contextlib.closing(notifier):
+        if lifeline is not None:
+            signals.follow(lifeline)
         try:
             service = service_factory()
         except Exception as error:  # noqa: BLE001 - outermost border of a process
             return _start_failed(error)
         try:
-            return await _live(service, signals)
+            return await _live(service, signals, notifier)
         finally:
             await _stop(service)
 
 
-async def _live(service: Service, signals: "_Signals") -> int:
+async def _live(service: Service, signals: "_Signals", notifier: Notifier) -> int:
     try:
         ready = await signals.cut_at(1, service.start())
     except Exception as error:  # noqa: BLE001 - outermost border of a process
@@ -65,7 +80,9 @@ async def _live(service: Service, signals: "_Signals") -> int:
     if ready is None:  # a signal cut the start
         return 0
     print(ready, flush=True)  # noqa: T201 - the ready line is the one thing a serving process says on stdout
+    notifier.ready(ready)
     await signals.reached(1)
+    notifier.stopping("finishing what runs")
     _log.info("stopping: finishing what runs; a second signal stops at once")
     try:
         await signals.cut_at(2, service.drain())
@@ -121,6 +138,16 @@ class _Signals:
             yield
         finally:
             _deafen()
+
+    def follow(self, lifeline: int) -> None:
+        """Take the end of file of this pipe for a signal."""
+
+        def ended() -> None:
+            self._loop.remove_reader(lifeline)
+            _log.warning("the process that started this one is gone")
+            self._arrive()
+
+        self._loop.add_reader(lifeline, ended)
 
     async def reached(self, number: int) -> None:
         """Wait for the `number`-th signal."""

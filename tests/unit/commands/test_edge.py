@@ -1,5 +1,6 @@
 """The `edge` command line."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -51,3 +52,15 @@ def test_config_check_is_part_of_it(tmp_path: Path, capsys: pytest.CaptureFixtur
 
     assert edge.main(["--config", str(path), "config", "check"]) == 0
     assert "ok:" in capsys.readouterr().out
+
+
+def test_a_passed_socket_that_cannot_be_used_starts_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A name that is no listener of the Edge: exit 1, one line, and nothing of the environment is left."""
+    path = tmp_path / "edge.yaml"
+    path.write_text("edge: {id: e}\nnodes: []\nmodels: []\n")
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {"LISTEN_PID": str(os.getpid()), "LISTEN_FDS": "1", "LISTEN_FDNAMES": "web"}.items():
+            patch.setenv(name, value)
+        assert edge.main(["--config", str(path), "serve"]) == 1
+        assert not [name for name in os.environ if name.startswith("LISTEN_")]
+    assert "passed as 'web'" in capsys.readouterr().err

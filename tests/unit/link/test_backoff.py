@@ -61,3 +61,14 @@ def test_a_refusal_waits_the_longest_at_once():
     backoff = Backoff(first=1, cap=64)
     assert backoff.slow(ALMOST_ONE) > 63
     assert backoff.slow(0.0) == 32
+
+
+def test_an_edge_that_said_goodbye_is_dialled_often_for_a_while():
+    """Its successor is found within a second; after a minute the delays are those of any outage, and no sooner."""
+    backoff = Backoff(first=0.25, cap=15)
+    backoff.expected_back(100.0)
+    assert delays(backoff, 6) == [0.25, 0.5, 1, 1, 1, 1]
+    backoff.lost(159.9)
+    assert delays(backoff, 1) == [1]
+    backoff.lost(160.0)
+    assert delays(backoff, 2) == [15, 15]

@@ -109,6 +109,7 @@ async def test_it_dials_again_when_the_edge_comes_back(tasks, caplog):
         await until(lambda: len(attempts) >= 4)
     assert len([r for r in caplog.records if r.levelno >= logging.WARNING]) == 1
     assert "going_away" in node.heard
+    assert dialer._backoff._hurried  # its successor is expected
     events = Recorder()
     again = Links(directory=FakeDirectory(), events=events, dead_after=10)
     await again.listen(host, port)

@@ -5,6 +5,7 @@ import contextlib
 import logging
 import socket
 from collections.abc import AsyncIterator
+from typing import ClassVar
 
 import pytest
 
@@ -163,20 +164,69 @@ async def test_a_taken_port_is_an_oserror_and_leaves_nothing(tmp_path):
         await serve_tls(Echo, "127.0.0.1", taken.getsockname()[1], Authority(tmp_path).server())
 
 
-async def test_when_no_connection_can_be_accepted_it_tries_again(tmp_path, monkeypatch, caplog):
-    """Out of file handles for a while: one error line, and serving goes on afterwards."""
+class Flaky(socket.socket):
+    """A listener that fails as often as `failures` says."""
+
+    failures: ClassVar[list[OSError]] = []
+
+    def accept(self):
+        if self.failures:
+            raise self.failures.pop(0)
+        return super().accept()
+
+
+@pytest.mark.parametrize("windows", [False, True], ids=["readers", "windows"])
+async def test_when_no_connection_can_be_accepted_it_tries_again(tmp_path, monkeypatch, caplog, windows):
+    """Out of file handles for a while: one error line, and serving goes on afterwards; on each kind of loop."""
     monkeypatch.setattr(tls_server, "EXHAUSTED_PAUSE", 0.01)
+    monkeypatch.setattr(Flaky, "failures", [OSError(24, "Too many open files"), ConnectionAbortedError()])
     loop = asyncio.get_running_loop()
-    plain, failures = loop.sock_accept, [OSError(24, "Too many open files"), ConnectionAbortedError()]
+    if windows:
+        plain, add_reader = loop.sock_accept, loop.add_reader
 
-    async def accept(sock: socket.socket):
-        if failures:
-            raise failures.pop(0)
-        return await plain(sock)
+        async def accept(sock: socket.socket):
+            if Flaky.failures:
+                raise Flaky.failures.pop(0)
+            return await plain(sock)
 
-    monkeypatch.setattr(loop, "sock_accept", accept)
-    async with served(tmp_path) as (server, authority):
-        assert await echo(server, authority) == b"hi"
+        def no_readers(what, *args):
+            if isinstance(what, Flaky):
+                raise NotImplementedError
+            add_reader(what, *args)
+
+        monkeypatch.setattr(loop, "sock_accept", accept)
+        monkeypatch.setattr(loop, "add_reader", no_readers)
+    listener = Flaky()
+    listener.bind(("127.0.0.1", 0))
+    authority = Authority(tmp_path)
+    server = await serve_tls(Echo, "127.0.0.1", 0, authority.server(), listener)
+    assert await echo(server, authority) == b"hi"
+    server.close()
+    await server.wait_closed()
     assert [r.getMessage() for r in caplog.records if r.levelno == logging.ERROR] == [
         "no more connections can be accepted for now: [Errno 24] Too many open files"
     ]
+
+
+@LOOPS
+def test_a_stop_leaves_new_connections_in_a_held_socket_and_loses_none(loops, tmp_path):
+    """Who is in the handshake is served; who comes after the stop waits in the socket for the next server."""
+
+    async def scenario() -> None:
+        authority = Authority(tmp_path)
+        with socket.create_server(("127.0.0.1", 0), backlog=64) as held:
+            first = await serve_tls(Echo, "127.0.0.1", 0, authority.server(), held.dup())
+            early = [asyncio.ensure_future(echo(first, authority)) for _ in range(20)]
+            await asyncio.sleep(0)
+            first.stop_accepting()
+            late = [asyncio.ensure_future(echo(first, authority)) for _ in range(20)]
+            second = await serve_tls(Echo, "127.0.0.1", 0, authority.server(), held.dup())
+            async with asyncio.timeout(30):
+                assert set(await asyncio.gather(*early, *late)) == {b"hi"}
+                await first.shaken()
+            for server in (first, second):
+                server.close()
+                await server.wait_closed()
+
+    with asyncio.Runner(loop_factory=loops) as runner:
+        runner.run(scenario())

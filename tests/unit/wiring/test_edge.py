@@ -1,6 +1,7 @@
 """Building the Edge: tokens, ports, the ready line."""
 
 import asyncio
+import json
 import socket
 import stat
 from pathlib import Path
@@ -9,9 +10,10 @@ import pytest
 import yaml
 
 from iop.config.load import load_edge
-from iop.link.messages import GoingAway
+from iop.link.messages import Cancel, End, GoingAway
 from iop.transport.listening import PortBusy
 from iop.wiring.edge import EdgeService, admin_token
+from iop.wiring.passed import Passed, WrongSocket
 from tests.fakes.edge_under_test import config, edge_under_test
 from tests.fakes.raw_client import RawClient, parse
 from tests.fakes.until import until
@@ -133,3 +135,96 @@ async def test_waiters_are_served_while_it_finishes_and_its_nodes_stay(tmp_path:
         assert edge.status()["nodes"][0]["connected"] is True
         await edge.service.stop()
         await node.gone()
+
+
+GET = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+def _ask(model: str) -> bytes:
+    body = json.dumps({"model": model, "messages": []}).encode()
+    head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
+    return head.encode() + body
+
+
+async def test_a_stop_with_a_passed_socket_refuses_nobody(tmp_path: Path) -> None:
+    """What runs ends; a request on an open connection is served, as the last one there; who comes new waits in the
+    socket, and the next Edge serves him.
+    """
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as held:
+        async with edge_under_test(tmp_path, passed=Passed({"openai": held.dup()}), drain_timeout="60s") as edge:
+            address = edge.address("openai")
+            assert address == held.getsockname()
+            node = await edge.node()
+            running = asyncio.ensure_future(edge.post())
+            first = await edge.run(node)
+            pool, agent = [await RawClient.connect(address) for _ in range(2)]
+            for client in (pool, agent):
+                await client.send(GET)
+                await client.until(b"ok")
+                client.seen.clear()
+            draining = asyncio.ensure_future(edge.service.drain())
+            assert await node.expect(GoingAway)
+            new = await RawClient.connect(address)
+            await new.send(GET)
+            await pool.send(_ask("m"))
+            await agent.send(_ask("agent"))
+            for run in (first, await edge.run(node, 2), await edge.run(node, 3)):
+                node.answer(run.run)
+            await draining
+            assert (await running).status == 200
+            for client in (pool, agent):
+                await client.ended()
+                assert b"connection: close" in bytes(client.seen).lower()
+                assert parse(bytes(client.seen)).status == 200
+                client.close()
+            assert not new.seen
+            await edge.service.stop()
+            await node.gone()
+            async with edge_under_test(tmp_path, passed=Passed({"openai": held.dup()})):
+                await new.until(b"ok")
+                new.close()
+
+
+async def test_at_the_deadline_a_passed_socket_changes_nothing(tmp_path: Path) -> None:
+    """What then still runs is cut and told; an upload that is not whole is told, too."""
+    with socket.create_server(("127.0.0.1", 0)) as held:
+        async with edge_under_test(tmp_path, passed=Passed({"openai": held.dup()}), drain_timeout="50ms") as edge:
+            node = await edge.node()
+            running = asyncio.ensure_future(edge.post())
+            await edge.run(node)
+            upload = await RawClient.connect(edge.address("openai"))
+            await upload.send(_ask("m")[:-1])
+            await until(lambda: len(edge.core.uploads) == 1)
+            draining = asyncio.ensure_future(edge.service.drain())
+            cut = await node.expect(Cancel)
+            node.send(End(run=cut.run, outcome="cancelled"))
+            await draining
+            await upload.ended()
+            assert ((await running).status, parse(bytes(upload.seen)).code) == (503, "shutting_down")
+            upload.close()
+
+
+async def test_an_agents_request_waits_for_the_node_of_a_predecessor(tmp_path: Path) -> None:
+    """An Edge on a passed socket expects its nodes back; one that comes too late is offline, as ever."""
+    with socket.create_server(("127.0.0.1", 0)) as held:
+        async with edge_under_test(tmp_path, passed=Passed({"openai": held.dup()})) as edge:
+            waiting = asyncio.ensure_future(edge.post(body={"model": "agent", "messages": []}))
+            await until(lambda: len(edge.core.uploads) == 1)
+            node = await edge.node()
+            node.answer((await edge.run(node)).run)
+            assert (await waiting).status == 200
+        grace = {"offline_grace": "50ms"}
+        async with edge_under_test(tmp_path, passed=Passed({"openai": held.dup()}), queue=grace) as edge:
+            late = await edge.post(body={"model": "agent", "messages": []})
+            assert (await late.json())["error"]["code"] == "node_offline"
+
+
+async def test_a_passed_socket_of_another_address_is_refused(tmp_path: Path) -> None:
+    """The config decides where the Edge listens; what was opened before is closed again."""
+    with socket.create_server(("127.0.0.1", 0)) as held:
+        listen = {**config()["listen"], "admin": "127.0.0.2:0"}
+        service = EdgeService(_loaded(tmp_path, listen=listen), release_id="test", passed=Passed({"admin": held.dup()}))
+        with pytest.raises(WrongSocket, match=r"listen\.admin: 127\.0\.0\.2:0"):
+            await service.start()
+        await service.stop()
+        service._passed.sockets["admin"].close()

@@ -14,6 +14,7 @@ import pytest
 
 from iop.transport.listening import listening
 from iop.wiring import serve as serve_module
+from iop.wiring.notify import Notifier
 from iop.wiring.serve import serve
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -196,3 +197,37 @@ def test_signals_while_exiting_do_not_change_the_exit_code() -> None:
         thread.join()
         child.communicate()
     assert code_seen == 0
+
+
+class Told(Notifier):
+    """Notes what the manager would be told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words: list[str] = []
+
+    def ready(self, status: str) -> None:
+        self.words.append(f"ready: {status}")
+
+    def stopping(self, status: str) -> None:
+        self.words.append(f"stopping: {status}")
+
+
+def test_the_service_manager_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ready with the ready line, then stopping; the variables of the manager do not outlive the start."""
+    monkeypatch.setenv("NOTIFY_SOCKET", "/nowhere")
+    told = Told()
+    service = Recorder(send(signal.SIGTERM))
+    assert serve(lambda: service, log_level="info", log_format="text", notifier=told) == 0
+    assert told.words == ["ready: ready test=1", "stopping: finishing what runs"]
+    assert run(Recorder(send(signal.SIGTERM))) == 0
+    assert "NOTIFY_SOCKET" not in os.environ
+
+
+def test_the_death_of_the_parent_is_a_signal() -> None:
+    """The end of the parent's pipe drains and stops, as SIGTERM does."""
+    reading, writing = os.pipe()
+    service = Recorder(lambda: os.close(writing))
+    assert serve(lambda: service, log_level="info", log_format="text", lifeline=reading) == 0
+    os.close(reading)
+    assert service.calls == ["start", "drain", "stop"]

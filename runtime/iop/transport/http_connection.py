@@ -1,0 +1,142 @@
+"""One HTTP connection whose every answer is JSON: clients that shut down their sending side, and the last answer."""
+
+import asyncio
+import logging
+
+from aiohttp import web
+from aiohttp.web_protocol import RequestHandler
+
+from iop.domain.errors import BadRequest, IopError
+from iop.openai import errors
+from iop.transport.http_border import request_id
+
+_log = logging.getLogger(__name__)
+
+#: turns of the event loop between a client's FIN and the close: an answer that waits for nothing takes about five
+EOF_TURNS = 24
+
+
+class JsonRequestHandler(RequestHandler):
+    """aiohttp's connection handler with JSON errors. The connection is closed after each of them."""
+
+    __slots__ = ("_idle_for", "_is_half_closed", "_retirement", "_waits_for_others")
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A client connected."""
+        self._is_half_closed = self._waits_for_others = False
+        self._idle_for: float | None = None
+        self._retirement: asyncio.TimerHandle | None = None
+        super().connection_made(transport)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """The connection is closed."""
+        if self._retirement is not None:
+            self._retirement.cancel()
+        super().connection_lost(exc)
+
+    @property
+    def retiring(self) -> bool:
+        """True when the next answer is the connection's last."""
+        return self._idle_for is not None
+
+    def retire(self, idle_for: float) -> None:
+        """Serve on, each answer with `Connection: close`; close after `idle_for` seconds without a request.
+
+        A request that the client has sent already, or sends before it can know, is served like any other.
+        """
+        self._idle_for = idle_for
+        if self._retirement is not None:
+            self._retirement.cancel()
+        self._retirement = self._loop.call_later(idle_for, self._retire_if_idle)
+
+    def _retire_if_idle(self) -> None:
+        if not self._request_in_progress:
+            self.finish()
+
+    def eof_received(self) -> bool:  # type: ignore[override]  # aiohttp narrows asyncio's "bool | None" to None
+        """Treat a client that sends no more as gone, whether it closed or only shut its sending side down.
+
+        An answer that needs nobody else (a list, a refusal) still goes out: it must not depend on which came first,
+        its last byte or the client's FIN. Over TLS asyncio allows no such delay.
+        """
+        self._is_half_closed = True
+        if self.transport is None or self.transport.get_extra_info("ssl_object") is not None:
+            return False
+        if self._waits_for_others:
+            return False
+        self._close_after(EOF_TURNS)
+        return True
+
+    def wait_for_others(self) -> None:
+        """The answer under way needs somebody else: no client that sends no more gets it, however soon it comes."""
+        self._waits_for_others = True
+        if self._is_half_closed:
+            if self.transport is not None:
+                self.transport.close()
+            raise ConnectionResetError("the client shut its sending side down")
+
+    async def finish_response(
+        self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
+    ) -> tuple[web.StreamResponse, bool]:
+        """aiohttp: the handler has answered."""
+        self._waits_for_others = False
+        if self._idle_for is not None:
+            self.retire(self._idle_for)
+        return await super().finish_response(request, resp, start_time)
+
+    def _close_after(self, turns: int) -> None:
+        if self.transport is None:
+            return
+        if turns > 0:
+            self._loop.call_soon(self._close_after, turns - 1)
+        else:
+            self.transport.close()
+
+    def finish(self) -> None:
+        """Close once the answer under way is out; an idle connection closes now."""
+        self.close()
+        if not self._request_in_progress:
+            self.force_close()
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """Answer what never reached a handler (status 400), or a fault of a handler that nobody caught (500)."""
+        if request.writer.output_size > 0:
+            raise ConnectionError("the answer has begun; it can only be cut")
+        if isinstance(exc, ConnectionError) and (request.transport is None or request.transport.is_closing()):
+            raise exc  # the client is gone; aiohttp drops the connection without a word
+        if status < 500:
+            reason = (message or "").strip().split("\n", 1)[0][:200]
+            error: IopError = BadRequest(
+                f"The bytes received are not a valid HTTP request: {reason}",
+                code="invalid_host" if "'Host' header" in reason else None,
+            )
+            _log.info("refused malformed HTTP from %s: %s", request.remote, reason)
+        else:
+            error = IopError("An internal error occurred; the log has the details.")
+            _log.error("unhandled error in a request", exc_info=exc)
+        told = {**dict(errors.headers(error)), "x-request-id": request_id(request)}
+        response = web.Response(status=status, body=errors.envelope(error), headers=told)
+        response.force_close()
+        return response
+
+
+def client_must_stay(request: web.BaseRequest) -> None:
+    """Say that the answer from here on waits for somebody else (an engine, an agent, a free slot).
+
+    Its client is gone as soon as it shuts its sending side down. Raises ConnectionResetError if it has already.
+    """
+    if isinstance(request.protocol, JsonRequestHandler):
+        request.protocol.wait_for_others()
+
+
+async def tell_last_answer(request: web.BaseRequest, response: web.StreamResponse) -> None:
+    """Say in the answer's head that its connection ends with it, when that is so."""
+    if isinstance(request.protocol, JsonRequestHandler) and request.protocol.retiring:
+        response.headers["Connection"] = "close"
+        response.force_close()

@@ -1,0 +1,161 @@
+"""One connection: JSON answers to everything, clients that shut their sending side, the last answer."""
+
+import asyncio
+import json
+
+import pytest
+from aiohttp import web
+
+from iop.transport.http_connection import client_must_stay
+from iop.transport.http_server import listen
+from tests.fakes.raw import raw, request
+from tests.fakes.raw_client import RawClient
+
+
+async def _echo(request: web.Request) -> web.Response:
+    return web.Response(body=await request.read(), headers={"x-encoding": request.headers.get("content-encoding", "")})
+
+
+async def _broken(_request: web.Request) -> web.Response:
+    raise ValueError("a fault")
+
+
+def _app() -> web.Application:
+    app = web.Application()
+    app.router.add_post("/echo", _echo)
+    app.router.add_post("/broken", _broken)
+    return app
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x16\x03\x01\x02\x00\x01\x00\x01",
+        b"GET\r\n\r\n",
+        b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabc",
+        b"POST /echo HTTP/1.1\r\nHost: a\r\nx: " + b"y" * 70_000 + b"\r\n\r\n",
+    ],
+    ids=["tls", "no-version", "two-framings", "two-lengths", "long-header"],
+)
+async def test_what_is_not_http_gets_a_json_400_and_a_close(data: bytes) -> None:
+    """Bytes the parser refuses are answered with the error object, and the connection is closed."""
+    listener = await listen(_app(), "127.0.0.1", 0)
+    try:
+        answer = await raw(listener.host, listener.port, data)
+    finally:
+        await listener.close()
+
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert b" 400 " in head.split(b"\r\n")[0]
+    assert b"application/json" in head
+    assert b"x-request-id: req_" in head
+    assert json.loads(body)["error"]["type"] == "invalid_request_error"
+
+
+@pytest.mark.parametrize("hosts", ["", "Host: a\r\nHost: b\r\n"])
+async def test_no_host_and_two_hosts_are_invalid_host(hosts: str) -> None:
+    """What the parser says of `Host` has the code that the host check has."""
+    listener = await listen(_app(), "127.0.0.1", 0)
+    try:
+        answer = await raw(listener.host, listener.port, f"GET /echo HTTP/1.1\r\n{hosts}\r\n".encode())
+    finally:
+        await listener.close()
+
+    assert json.loads(answer.partition(b"\r\n\r\n")[2])["error"]["code"] == "invalid_host"
+
+
+async def test_a_fault_of_a_handler_is_a_json_500_without_its_text() -> None:
+    """An exception that nobody caught tells the client nothing of itself."""
+    listener = await listen(_app(), "127.0.0.1", 0)
+    try:
+        answer = await raw(listener.host, listener.port, request("/broken"))
+    finally:
+        await listener.close()
+
+    assert b" 500 " in answer.split(b"\r\n")[0]
+    assert b"a fault" not in answer
+
+
+async def test_a_half_closed_client_gets_an_answer_that_waits_for_nobody() -> None:
+    """Request and FIN come together, or the FIN a moment later: an immediate answer is given each time."""
+    listener = await listen(_app(), "127.0.0.1", 0)
+    try:
+        sent = request("/echo", b"hello")
+        answers = [await raw(listener.host, listener.port, sent, shut=True) for _ in range(50)]
+    finally:
+        await listener.close()
+
+    assert {answer[-5:] for answer in answers} == {b"hello"}
+
+
+async def test_a_half_closed_client_is_gone_for_an_answer_that_takes_time() -> None:
+    """A handler that waits is cancelled, as for a client that closed; the connection ends without an answer."""
+    cancelled = asyncio.Event()
+
+    async def waits(_request: web.Request) -> web.Response:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+        raise AssertionError
+
+    app = _app()
+    app.router.add_post("/waits", waits)
+    listener = await listen(app, "127.0.0.1", 0)
+    try:
+        assert await raw(listener.host, listener.port, request("/waits"), shut=True) == b""
+        async with asyncio.timeout(20):
+            await cancelled.wait()
+    finally:
+        await listener.close()
+
+
+async def test_an_answer_that_needs_others_is_never_given_to_a_half_closed_client(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """However soon it comes; and without a word in the log. What needs nobody is answered on the same connection."""
+
+    async def needs(request: web.Request) -> web.Response:
+        client_must_stay(request)
+        for _ in range(3):
+            await asyncio.sleep(0)
+        return web.Response(body=b"other")
+
+    app = _app()
+    app.router.add_post("/needs", needs)
+    listener = await listen(app, "127.0.0.1", 0)
+    try:
+        needy, own = request("/needs"), request("/echo", b"hello")
+        assert {await raw(listener.host, listener.port, needy, shut=True) for _ in range(20)} == {b""}
+        both = await raw(listener.host, listener.port, needy.replace(b"Connection: close\r\n", b"") + own)
+    finally:
+        await listener.close()
+
+    assert both.index(b"other") < both.index(b"hello")
+    assert [record.message for record in caplog.records if record.levelname == "ERROR"] == []
+
+
+async def test_the_last_answer_of_a_connection_says_so() -> None:
+    """A connection that retires serves what comes in time, with `Connection: close`, and ends."""
+    listener = await listen(_app(), "127.0.0.1", 0)
+    try:
+        client = await RawClient.connect((listener.host, listener.port))
+        await client.send(_again(b"one"))
+        await client.until(b"one")
+        retiring = asyncio.ensure_future(listener.retire(30, 30))
+        await asyncio.sleep(0)
+        await client.send(_again(b"two"))
+        await client.ended()
+        assert await retiring
+        first, second = [part.lower() for part in bytes(client.seen).split(b"HTTP/1.1 200 OK")[1:]]
+        client.close()
+    finally:
+        await listener.close()
+
+    assert (b"connection: close" in first, b"connection: close" in second) == (False, True)
+    assert second.endswith(b"two")
+
+
+def _again(body: bytes) -> bytes:
+    return request("/echo", body).replace(b"Connection: close\r\n", b"")
