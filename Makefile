@@ -118,10 +118,6 @@ operator-inventory: $(READY) ## write agent-test/dev/inventory.yaml from invento
 	PYTHONPATH=runtime $(PYTHON) -m iop.commands.inventory dev --operator > agent-test/dev/inventory.yaml.new
 	mv agent-test/dev/inventory.yaml.new agent-test/dev/inventory.yaml
 
-# Versions and hashes of what is installed on hosts, one file per platform; no registry is named in them.
-LOCKS := linux-x86_64:x86_64-manylinux_2_28 linux-arm64:aarch64-manylinux_2_28 macos-arm64:aarch64-apple-darwin windows-amd64:x86_64-pc-windows-msvc
-locks: $(READY) ## compile runtime/locks/ anew
-	@for pair in $(LOCKS); do \
-	  $(PYTHON) -m uv pip compile -q pyproject.toml runtime/locks/installer.in --python-platform $${pair#*:} --python-version 3.11 \
-	    --generate-hashes --no-emit-index-url --no-emit-find-links --no-header -o runtime/locks/$${pair%%:*}.txt || exit 1; \
-	done
+# Names and hashes of what is installed on hosts, a file per platform and Python; no registry is named in them.
+locks: $(READY) ## compile runtime/locks/ anew (some minutes)
+	PYTHONPATH=runtime $(PYTHON) runtime/locks/make_locks.py

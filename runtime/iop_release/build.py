@@ -1,57 +1,76 @@
-"""From a clean checkout to `dist/<release>/`: wheel, wheelhouse, manifest. Runs on the builder only."""
+"""From a clean checkout to `dist/<release>/`: wheel, locks, wheelhouses, a zip per platform. Runs on the builder."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-import platform
 import shutil
 import sys
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from iop_release import bundle
 from iop_release.errors import ReleaseError
-from iop_release.manifest import Manifest, sha256
+from iop_release.manifest import NAME, Manifest, sha256, zip_name
 from iop_release.run import git, run
-
-_SYSTEMS = {"Linux": "linux", "Darwin": "macos", "Windows": "windows"}
-_MACHINES = {"x86_64": "x86_64", "AMD64": "amd64", "aarch64": "arm64", "arm64": "arm64"}
-
-
-def platform_name() -> str:
-    """The name of this machine's lock: `linux-x86_64`, `linux-arm64`, `macos-arm64`, `windows-amd64`."""
-    system = _SYSTEMS.get(platform.system(), platform.system().lower())
-    return f"{system}-{_MACHINES.get(platform.machine(), platform.machine().lower())}"
+from iop_release.targets import Target
+from iop_release.wheels import LOCKS, lock_of, wheelhouse
 
 
-def python_tag() -> str:
-    """The Python that the wheelhouse is for: `py3.11`."""
-    return f"py{sys.version_info[0]}.{sys.version_info[1]}"
+@dataclass(frozen=True)
+class Wanted:
+    """What a release is built for, beside the builder itself.
+
+    Each platform named here gets a zip. A target of `also` that cannot be had, for want of a network, is left out.
+    """
+
+    targets: tuple[Target, ...] = ()
+    also: tuple[Target, ...] = ()
+
+    @property
+    def platforms(self) -> set[str]:
+        """Those that get a zip."""
+        return {target.platform for target in (*self.targets, *self.also)}
+
+    def missing(self, manifest: Manifest) -> tuple[list[Target], list[Target]]:
+        """The needed targets and the others that this release lacks, or lacks in a zip."""
+        return _lacking(manifest, self.targets), _lacking(manifest, self.also)
 
 
-def build(source: Path, dist: Path, cache: Path) -> tuple[Manifest, bool]:
-    """Build the checkout's commit, unless it is built; returns the manifest and whether anything was built."""
+NOTHING_MORE = Wanted()
+
+
+def build(source: Path, dist: Path, cache: Path, wanted: Wanted = NOTHING_MORE) -> tuple[Manifest, bool, list[str]]:
+    """Build the checkout's commit for the builder and what is wanted, where that is not done yet.
+
+    Returns the manifest, whether anything was built, and what was left out, in words. A target that a built release
+    lacks is added to it: its id tells code and locks, not what it was built for. Raises `ReleaseError`.
+    """
     commit = git(source, "rev-parse", "HEAD")
-    lock = _lock(source)
     done = find(dist, commit)
-    if done is not None:
-        return done, False
-    working = dist / ".building"
-    shutil.rmtree(working, ignore_errors=True)
-    working.mkdir(parents=True)
-    wheel = _wheel(source, working)
-    house = _wheelhouse(lock, cache)
-    shutil.copytree(house, working / house.name, copy_function=_link)
-    shutil.copy2(lock, working / "lock.txt")
-    manifest = _manifest(source, working, commit, wheel, house.name)
-    manifest.save(working)
-    target = dist / manifest.release_id
-    shutil.rmtree(target, ignore_errors=True)
-    working.replace(target)
-    return manifest, True
+    needed, more = wanted.missing(done) if done else (_unique([Target.here(), *wanted.targets]), list(wanted.also))
+    houses = {target: wheelhouse(source, target, cache) for target in needed}
+    notes = []
+    for target in more:
+        try:
+            houses.setdefault(target, wheelhouse(source, target, cache, patient=False))
+        except ReleaseError as error:
+            why = str(error).strip().splitlines()[-1].strip()
+            notes.append(f"no artefact for {target.words}: its wheels could not be fetched ({why})")
+    if done is not None and not houses:
+        return done, False, notes
+    folder = dist / done.release_id if done else _fresh(dist / ".building")
+    bare = done or _bare(source, folder, commit)
+    manifest = _complete(bare, folder, source, houses, wanted.platforms)
+    if done is None:
+        shutil.rmtree(dist / manifest.release_id, ignore_errors=True)
+        folder.replace(dist / manifest.release_id)
+    return manifest, True, notes
 
 
 def find(dist: Path, commit: str) -> Manifest | None:
-    """The release already built from this commit for this Python, None when there is none or it is broken."""
+    """The release already built from this commit on such a builder, None when there is none or it is broken."""
     if not dist.is_dir():
         return None
     for folder in sorted(dist.iterdir()):
@@ -60,41 +79,88 @@ def find(dist: Path, commit: str) -> Manifest | None:
             manifest.verify(folder)
         except ReleaseError:
             continue
-        if manifest.commit == commit and manifest.wheelhouse == _house_name():
+        if manifest.commit == commit and Target.here().name in manifest.targets:
             return manifest
     return None
 
 
-def foresee(source: Path, dist: Path) -> dict[str, object]:
+def foresee(source: Path, dist: Path, wanted: Wanted = NOTHING_MORE) -> dict[str, object]:
     """What `build` would do with this checkout: the release it finds, or a name for the one to be built."""
     done = find(dist, git(source, "rev-parse", "HEAD"))
     if done is not None:
-        return {"changed": False, "release_id": done.release_id}
+        return {"changed": any(wanted.missing(done)), "release_id": done.release_id}
     return {"changed": True, "release_id": f"{_describe(source)}-unbuilt"}
+
+
+def _lacking(manifest: Manifest, targets: Iterable[Target]) -> list[Target]:
+    has = manifest.targets
+    return [one for one in _unique(targets) if one.name not in has or one.platform not in manifest.zips]
+
+
+def _unique(targets: Iterable[Target]) -> list[Target]:
+    return list(dict.fromkeys(targets))
 
 
 def _describe(source: Path) -> str:
     return git(source, "describe", "--always", "--tags")
 
 
-def _house_name() -> str:
-    return f"wheelhouse-{platform_name()}-{python_tag()}"
+def _fresh(folder: Path) -> Path:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder
 
 
-def _manifest(source: Path, working: Path, commit: str, wheel: Path, house: str) -> Manifest:
-    files = {str(path.relative_to(working)): sha256(path) for path in sorted(working.rglob("*")) if path.is_file()}
-    code = hashlib.sha256((files[wheel.name] + files["lock.txt"]).encode()).hexdigest()[:8]
-    release_id = f"{_describe(source)}-{code}"
-    return Manifest(
-        release_id, commit, wheel.name.split("-")[1], wheel.name, "lock.txt", files["lock.txt"], house, files
-    )
+def _bare(source: Path, working: Path, commit: str) -> Manifest:
+    """The release with its wheel alone. The id is that of the code and of all locks, whatever it is built for."""
+    wheel = _wheel(source, working)
+    code = hashlib.sha256(sha256(wheel).encode())
+    for lock in sorted((source / LOCKS).glob("*.txt")):
+        code.update(f"{lock.name}{sha256(lock)}".encode())
+    release_id = f"{_describe(source)}-{code.hexdigest()[:8]}"
+    version = wheel.name.split("-")[1]
+    return Manifest(release_id, commit, version, wheel.name, (), {wheel.name: sha256(wheel)})
 
 
-def _lock(source: Path) -> Path:
-    lock = source / "runtime" / "locks" / f"{platform_name()}.txt"
-    if not lock.is_file():
-        raise ReleaseError(f"no lock for this machine: {lock} is missing", "make locks")
-    return lock
+def _complete(
+    manifest: Manifest, folder: Path, source: Path, houses: dict[Target, Path], platforms: Iterable[str]
+) -> Manifest:
+    """Add these wheelhouses and make the zips that are missing or have grown; the manifest is written last."""
+    files = dict(manifest.files)
+    for target, house in houses.items():
+        shutil.copyfile(lock_of(source, target), folder / target.lock)
+        files[target.lock] = sha256(folder / target.lock)
+        shutil.rmtree(folder / target.wheelhouse, ignore_errors=True)
+        (folder / target.wheelhouse).mkdir()
+        for wheel in sorted(house.iterdir()):
+            name = f"{target.wheelhouse}/{wheel.name}"
+            files[name] = _linked(wheel, folder / name)
+    names = tuple(sorted({*manifest.targets, *(target.name for target in houses)}))
+    whole = replace(manifest, targets=names, files=dict(sorted(files.items())))
+    grown = {target.platform for target in houses} & {*platforms, *manifest.zips}
+    ready = {Target.load(name).platform for name in names}
+    zips = dict(manifest.zips)
+    for platform in sorted((grown | (set(platforms) - manifest.zips.keys())) & ready):
+        zips[platform] = _zip(whole.of_platform(platform), folder, platform)
+    whole = replace(whole, zips=zips)
+    whole.save(folder)
+    return whole
+
+
+def _zip(manifest: Manifest, folder: Path, platform: str) -> str:
+    path = folder / zip_name(platform)
+    content: dict[str, Path | bytes] = {name: folder / name for name in manifest.files}
+    bundle.pack(path, {**content, NAME: manifest.text().encode()})
+    return sha256(path)
+
+
+def _linked(source: Path, target: Path) -> str:
+    """A second name for the same bytes where the file system can, else a copy; returns the sha256."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
+    return sha256(target)
 
 
 def _wheel(source: Path, target: Path) -> Path:
@@ -102,27 +168,3 @@ def _wheel(source: Path, target: Path) -> Path:
     env = {**os.environ, "SOURCE_DATE_EPOCH": git(source, "log", "-1", "--format=%ct")}
     run([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(target)], folder=source, env=env)
     return next(target.glob("*.whl"))
-
-
-def _wheelhouse(lock: Path, cache: Path) -> Path:
-    """All locked wheels for this platform and Python, downloaded once per lock. The only step that uses the network."""
-    house = cache / sha256(lock)[:12] / _house_name()
-    if house.is_dir():
-        return house
-    fresh = house.with_name(f".{house.name}.new")
-    shutil.rmtree(fresh, ignore_errors=True)
-    fresh.mkdir(parents=True)
-    options = ["--quiet", "--only-binary", ":all:", "--no-deps", "--require-hashes"]
-    command = [sys.executable, "-m", "pip", "download", *options, "-d", str(fresh), "-r", str(lock)]
-    run(command, folder=lock.parent)
-    fresh.replace(house)
-    return house
-
-
-def _link(source: str, target: str) -> str:
-    """A second name for the same bytes where the file system can, else a copy."""
-    try:
-        os.link(source, target)
-    except OSError:
-        return str(shutil.copy2(source, target))
-    return target

@@ -6,19 +6,17 @@ Exit codes: 0 done, 1 refused or failed (the reason on stderr), 2 usage.
 from __future__ import annotations
 
 import argparse
-import contextlib
-import fcntl
 import json
-import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from iop_release import activate, ask, bootstrap, build, edits, preflight, prune, put, stage, status, sync, wrappers
+from iop_release import activate, ask, bootstrap, cli_releases, edits, preflight, put, status
 from iop_release.errors import ReleaseError
 from iop_release.layout import HostRoot
+from iop_release.lock import alone
 from iop_release.services.contract import Service, ServiceManager
 from iop_release.services.definitions import MANAGERS
 from iop_release.services.managers import manager
@@ -54,29 +52,6 @@ def _preflight(options: argparse.Namespace) -> dict[str, Any]:
     return {"changed": False, "findings": [asdict(finding) for finding in found]}
 
 
-def _sync(options: argparse.Namespace) -> dict[str, Any]:
-    if options.dry_run:
-        return sync.sync(options.source, options.checkout, options.ref, dry_run=True)
-    with _alone(options.checkout.parent):
-        return sync.sync(options.source, options.checkout, options.ref)
-
-
-def _build(options: argparse.Namespace) -> dict[str, Any]:
-    if options.dry_run:
-        return build.foresee(options.source, options.dist)
-    with _alone(options.dist.parent):
-        manifest, changed = build.build(options.source, options.dist, options.cache)
-    return {"changed": changed, **asdict(manifest)}
-
-
-def _stage(options: argparse.Namespace) -> dict[str, Any]:
-    root = HostRoot(options.root)
-    changed = not root.is_staged(options.dist.name) if options.dry_run else stage.stage(root, options.dist)
-    if options.bin:
-        changed |= wrappers.write(root, options.bin, dry_run=options.dry_run)
-    return {"changed": changed}
-
-
 def _edits(options: argparse.Namespace) -> dict[str, Any]:
     return {"changed": False, "edit": edits.edited(options.home)}
 
@@ -101,7 +76,7 @@ def _plan(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _activate(options: argparse.Namespace) -> dict[str, Any]:
-    with _alone(options.home):
+    with alone(options.home):
         todo = activate.activate(
             HostRoot(options.root), options.release, _services(), _manager(options), options.restart
         )
@@ -109,7 +84,7 @@ def _activate(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _remove(options: argparse.Namespace) -> dict[str, Any]:
-    with _alone(options.home):
+    with alone(options.home):
         gone = activate.remove(HostRoot(options.root), options.service, _manager(options), dry_run=options.dry_run)
     return {"changed": bool(gone), "removed": gone}
 
@@ -118,20 +93,10 @@ def _status(options: argparse.Namespace) -> dict[str, Any]:
     return status.status(HostRoot(options.root), _manager(options))
 
 
-def _prune(options: argparse.Namespace) -> dict[str, Any]:
-    root = HostRoot(options.root)
-    gone = prune.doomed(root, options.keep) if options.dry_run else prune.prune(root, options.keep)
-    built = prune.unused(root, options.dist) if options.dist else []
-    for folder in built:
-        if not options.dry_run:
-            shutil.rmtree(folder, ignore_errors=True)
-    return {"changed": bool(gone or built), "removed": gone + [str(folder) for folder in built]}
-
-
 def _down(options: argparse.Namespace) -> dict[str, Any]:
     if not options.home.is_dir():
         return {"changed": False, "ended": []}
-    with _alone(options.home):
+    with alone(options.home):
         ended = _manager(options).down()
     return {"changed": bool(ended), "ended": ended}
 
@@ -153,15 +118,6 @@ def _manager(options: argparse.Namespace) -> ServiceManager:
     return manager(options.manager, options.home)
 
 
-@contextlib.contextmanager
-def _alone(home: Path) -> Iterator[None]:
-    """Hold the environment's lock: hosts of one loopback environment share their service manager."""
-    home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with (home / ".lock").open("w", encoding="utf-8") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
 def _plain(result: dict[str, Any]) -> str:
     return "\n".join(
         f"{key}: {value if isinstance(value, str) else json.dumps(value)}" for key, value in result.items()
@@ -181,28 +137,12 @@ _RELEASE: _Settings = {"--release": {"required": True, "metavar": "ID", "help": 
 _PORT: _Settings = {
     "--port": {"action": "append", "default": [], "metavar": "H:P", "help": "an address we need; repeatable"}
 }
-_DIST: _Settings = {
-    "--dist": {"type": Path, "required": True, "metavar": "DIR", "help": "folder with the built release"}
-}
-_BIN: _Settings = {"--bin": {"type": Path, "metavar": "DIR", "help": "also write the commands into this folder"}}
-_BUILD: _Settings = {
-    "--source": {"type": Path, "required": True, "metavar": "DIR", "help": "the clean checkout"},
-    "--dist": {"type": Path, "required": True, "metavar": "DIR", "help": "where releases are put"},
-    "--cache": {"type": Path, "required": True, "metavar": "DIR", "help": "where wheelhouses are kept"},
-}
 _DRY: _Settings = {"--dry-run": {"action": "store_true", "help": "only tell what would be done"}}
-_KEEP: _Settings = {"--keep": {"type": int, "default": 3, "metavar": "N", "help": "how many of the newest stay (3)"}}
-_BUILT: _Settings = {"--dist": {"type": Path, "metavar": "DIR", "help": "also remove built releases not staged here"}}
 _RESTART: _Settings = {
     "--restart": {"action": "append", "default": [], "metavar": "NAME", "help": "restart this one anyhow; repeatable"}
 }
 _SERVICE: _Settings = {
     "--service": {"action": "append", "required": True, "metavar": "NAME", "help": "a service; repeatable"}
-}
-_SYNC: _Settings = {
-    "--source": {"type": Path, "required": True, "metavar": "DIR", "help": "the checkout to take the commit from"},
-    "--ref": {"default": "HEAD", "metavar": "REF", "help": "HEAD, or REMOTE/BRANCH to fetch first (HEAD)"},
-    "--checkout": {"type": Path, "required": True, "metavar": "DIR", "help": "the build checkout"},
 }
 _PUT: _Settings = {
     "--path": {"action": "append", "type": Path, "required": True, "metavar": "FILE", "help": "where; repeatable"},
@@ -215,17 +155,14 @@ _ASK: _Settings = {
 }
 _COMMANDS: list[tuple[str, Any, str, _Settings]] = [
     ("preflight", _preflight, "What is in the way on this host.", {**_HOME, **_PORT}),
-    ("sync", _sync, "Make the build checkout a commit of another one.", {**_SYNC, **_DRY}),
+    *cli_releases.COMMANDS,
     ("edits", _edits, "Whether the live config was edited by hand.", _HOME),
     ("put", _put, "Write a file where it differs.", {**_PUT, **_DRY}),
     ("ask", _ask, "What answers at a URL.", _ASK),
-    ("build", _build, "Build the checkout's commit, once.", {**_BUILD, **_DRY}),
-    ("stage", _stage, "Put a built release on this host.", {**_ROOT, **_DIST, **_BIN, **_DRY}),
     ("plan", _plan, "What activate would do; services on stdin.", {**_ROOT, **_HOME, **_RELEASE, **_RESTART}),
     ("activate", _activate, "Run the services on stdin from this release.", {**_ROOT, **_HOME, **_RELEASE, **_RESTART}),
     ("remove", _remove, "Stop these services and forget them.", {**_ROOT, **_HOME, **_SERVICE, **_DRY}),
     ("status", _status, "What this host runs.", {**_ROOT, **_HOME}),
-    ("prune", _prune, "Remove old releases.", {**_ROOT, **_KEEP, **_BUILT, **_DRY}),
     (
         "definitions",
         _definitions,

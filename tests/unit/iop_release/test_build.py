@@ -5,10 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from iop_release import build
+from iop_release import build, wheels
 from iop_release.errors import ReleaseError
 from iop_release.manifest import Manifest
+from iop_release.targets import Target
 from tests.fakes.git_repository import commit
+
+HERE = Target.here()
+OTHER = Target("windows-amd64" if HERE.platform != "windows-amd64" else "linux-arm64", "3.12")
+PIP = "pip-1-py3-none-any.whl"
 
 
 class Tools:
@@ -17,7 +22,9 @@ class Tools:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.calls: list[str] = []
         self.epochs: list[str] = []
+        self.offline = False
         monkeypatch.setattr(build, "run", self.run)
+        monkeypatch.setattr(wheels, "run", self.run)
 
     def run(self, command: Sequence[str], *, folder: Path, env: dict[str, str] | None = None) -> str:
         """Write a wheel, or a wheelhouse with pip in it."""
@@ -29,7 +36,9 @@ class Tools:
             (target / "iop_runtime-0.1.0-py3-none-any.whl").write_bytes((folder / "code").read_bytes())
         else:
             assert "--require-hashes" in command
-            (target / "pip-1-py3-none-any.whl").write_bytes(b"pip")
+            if self.offline:
+                raise ReleaseError("pip … failed with exit code 1:\nERROR: no network")
+            (target / PIP).write_bytes(b"pip")
         return ""
 
 
@@ -41,7 +50,8 @@ def tools(monkeypatch: pytest.MonkeyPatch) -> Tools:
 
 def _source(tmp_path: Path, code: str) -> Path:
     source = tmp_path / "src"
-    commit(source, code=code, **{f"runtime__locks__{build.platform_name()}.txt": "pip==1\n"})
+    locks = {f"runtime__locks__{one.name}.txt": f"pip==1 # {PIP}\n# {one.name}\n" for one in (HERE, OTHER)}
+    commit(source, code=code, **locks)
     return source
 
 
@@ -49,39 +59,39 @@ def test_a_commit_is_built_once(tmp_path: Path, tools: Tools) -> None:
     """The second build finds the first; its manifest lists every file with its hash."""
     source, dist, cache = _source(tmp_path, "one"), tmp_path / "dist", tmp_path / "cache"
 
-    manifest, changed = build.build(source, dist, cache)
-    again, changed_again = build.build(source, dist, cache)
+    manifest, changed, notes = build.build(source, dist, cache)
+    again, changed_again, _ = build.build(source, dist, cache)
 
-    assert (changed, changed_again) == (True, False)
+    assert (changed, changed_again, notes) == (True, False, [])
     assert again == manifest
-    assert tools.calls == ["hatchling", "pip"]
+    assert tools.calls == ["pip", "hatchling"]
     assert manifest.release_id.startswith(manifest.commit[:7])
-    assert set(manifest.files) == {manifest.wheel, "lock.txt", f"{manifest.wheelhouse}/pip-1-py3-none-any.whl"}
+    assert set(manifest.files) == {manifest.wheel, HERE.lock, f"{HERE.wheelhouse}/{PIP}"}
     Manifest.load(dist / manifest.release_id).verify(dist / manifest.release_id)
 
 
 def test_new_code_is_a_new_release_with_the_same_wheelhouse(tmp_path: Path, tools: Tools) -> None:
     """Another commit builds another release; the download is not repeated for the same lock."""
     source, dist, cache = _source(tmp_path, "one"), tmp_path / "dist", tmp_path / "cache"
-    first, _ = build.build(source, dist, cache)
+    first, _, _ = build.build(source, dist, cache)
     commit(source, code="two")
 
-    second, changed = build.build(source, dist, cache)
+    second, changed, _ = build.build(source, dist, cache)
 
     assert changed
     assert first.release_id != second.release_id
-    assert tools.calls == ["hatchling", "pip", "hatchling"]
+    assert tools.calls == ["pip", "hatchling", "hatchling"]
     assert sorted(path.name for path in dist.iterdir()) == sorted([first.release_id, second.release_id])
 
 
 def test_a_damaged_release_is_built_again(tmp_path: Path, tools: Tools) -> None:
     """A file that is not what was built does not count as built, and half-made folders are no hindrance."""
     source, dist, cache = _source(tmp_path, "one"), tmp_path / "dist", tmp_path / "cache"
-    manifest, _ = build.build(source, dist, cache)
+    manifest, _, _ = build.build(source, dist, cache)
     (dist / manifest.release_id / manifest.wheel).write_bytes(b"damaged")
     (dist / ".building").mkdir()
 
-    again, changed = build.build(source, dist, cache)
+    again, changed, _ = build.build(source, dist, cache)
 
     assert changed
     assert again == manifest
@@ -92,7 +102,7 @@ def test_a_dry_run_foresees_the_release(tmp_path: Path, tools: Tools) -> None:
     source, dist = _source(tmp_path, "one"), tmp_path / "dist"
 
     before = build.foresee(source, dist)
-    manifest, _ = build.build(source, dist, tmp_path / "cache")
+    manifest, _, _ = build.build(source, dist, tmp_path / "cache")
 
     assert before["changed"] is True
     assert str(before["release_id"]).endswith("-unbuilt")
@@ -104,5 +114,70 @@ def test_a_platform_without_a_lock_is_named(tmp_path: Path) -> None:
     source = tmp_path / "src"
     commit(source, code="one")
 
-    with pytest.raises(ReleaseError, match=r"(?s)no lock for this machine.*make locks"):
+    with pytest.raises(ReleaseError, match=r"(?s)no lock for .*make locks"):
         build.build(source, tmp_path / "dist", tmp_path / "cache")
+
+
+def test_a_target_is_added_to_a_built_release(tmp_path: Path, tools: Tools) -> None:
+    """The id stays: it tells code and locks. The zip of the platform holds what such a host needs, and no more."""
+    source, dist, cache = _source(tmp_path, "one"), tmp_path / "dist", tmp_path / "cache"
+    first, _, _ = build.build(source, dist, cache)
+    wanted = build.Wanted((OTHER,))
+
+    foreseen = build.foresee(source, dist, wanted)
+    second, changed, _ = build.build(source, dist, cache, wanted)
+    third, changed_again, _ = build.build(source, dist, cache, wanted)
+
+    assert foreseen == {"changed": True, "release_id": first.release_id}
+    assert build.foresee(source, dist, wanted)["changed"] is False
+    assert (changed, changed_again, third) == (True, False, second)
+    assert second.release_id == first.release_id
+    assert second.targets == tuple(sorted((HERE.name, OTHER.name)))
+    folder = dist / second.release_id
+    second.verify(folder)
+    inside = Manifest.load(folder / f"iop-node-{OTHER.platform}.zip")
+    assert inside.targets == (OTHER.name,)
+    assert second.zips.keys() == {OTHER.platform}
+    assert tools.calls == ["pip", "hatchling", "pip"]
+
+
+def test_all_at_once_gives_the_same_release(tmp_path: Path, tools: Tools) -> None:
+    """Whatever the order of building, id, files and zips are the same to the byte."""
+    source, wanted = _source(tmp_path, "one"), build.Wanted((HERE,), (OTHER,))
+    bit_by_bit, cache = tmp_path / "a", tmp_path / "cache"
+    build.build(source, bit_by_bit, cache)
+    build.build(source, bit_by_bit, cache, build.Wanted((OTHER,)))
+
+    first, _, _ = build.build(source, bit_by_bit, cache, wanted)
+    second, _, _ = build.build(source, tmp_path / "b", tmp_path / "other-cache", wanted)
+
+    assert first == second
+    assert second.zips.keys() == {HERE.platform, OTHER.platform}
+
+
+def test_without_a_network_what_may_lack_is_left_out(tmp_path: Path, tools: Tools) -> None:
+    """The release is built for this machine, the note says what is not there and why; later it is added."""
+    source, dist, cache = _source(tmp_path, "one"), tmp_path / "dist", tmp_path / "cache"
+    first, _, _ = build.build(source, dist, cache)
+    tools.offline = True
+
+    same, changed, [note] = build.build(source, dist, cache, build.Wanted((), (OTHER,)))
+    with pytest.raises(ReleaseError, match="no network"):
+        build.build(source, dist, cache, build.Wanted((OTHER,)))
+    tools.offline = False
+    later, added, notes = build.build(source, dist, cache, build.Wanted((), (OTHER,)))
+
+    assert (same, changed, added, notes) == (first, False, True, [])
+    assert note == f"no artefact for {OTHER.words}: its wheels could not be fetched (ERROR: no network)"
+    assert OTHER.name in later.targets
+
+
+def test_a_lost_zip_is_made_again(tmp_path: Path, tools: Tools) -> None:
+    """It is the same to the byte."""
+    source, dist, cache = _source(tmp_path, "one"), tmp_path / "dist", tmp_path / "cache"
+    manifest, _, _ = build.build(source, dist, cache, build.Wanted((OTHER,)))
+    (dist / manifest.release_id / f"iop-node-{OTHER.platform}.zip").unlink()
+
+    again, changed, _ = build.build(source, dist, cache, build.Wanted((OTHER,)))
+
+    assert (again, changed) == (manifest, True)

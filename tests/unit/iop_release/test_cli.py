@@ -11,7 +11,6 @@ import pytest
 
 from iop_release import cli
 from iop_release.layout import COMPLETE, HostRoot
-from tests.fakes.git_repository import commit
 from tests.fakes.service_manager import FakeManager
 
 
@@ -57,21 +56,6 @@ def test_activate_plan_status_down(
     assert _run(capsys, "activate", *where, "--release", "r1")["changed"] is True
     assert _run(capsys, "down", "--home", home) == {"changed": True, "ended": ["mac.edge"]}
     assert _run(capsys, "down", "--home", home)["changed"] is False
-
-
-def test_sync_and_build_tell_what_they_would_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Dry runs name commit and release and leave nothing behind."""
-    source = tmp_path / "source"
-    head = commit(source, a="1")
-    home = tmp_path / "home"
-
-    told = _run(capsys, "sync", "--source", source, "--checkout", home / "src", "--dry-run")
-    foreseen = _run(capsys, "build", "--source", source, "--dist", home / "dist", "--cache", home / "c", "--dry-run")
-
-    assert (told["commit"], told["changed"]) == (head, True)
-    assert foreseen == {"changed": True, "release_id": f"{head[:7]}-unbuilt"}
-    assert not home.exists()
-    assert _run(capsys, "sync", "--source", source, "--checkout", home / "src")["changed"] is True
 
 
 def test_findings_and_errors_exit_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

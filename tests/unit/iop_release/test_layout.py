@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from iop_release.errors import ReleaseError
-from iop_release.layout import COMPLETE, HostRoot
+from iop_release.layout import COMPLETE, HostRoot, venv_python
 
 
 def _staged(root: HostRoot, *names: str) -> None:
@@ -24,15 +24,21 @@ def test_prepare_makes_private_folders(tmp_path: Path) -> None:
     assert root.releases.stat().st_mode & 0o077 == 0
 
 
-def test_switch_keeps_the_one_before(tmp_path: Path) -> None:
-    """`current` moves to the new release, `previous` to the old one; switching to the current one is nothing."""
-    root = HostRoot(tmp_path)
+@pytest.mark.parametrize("links", [True, False])
+def test_switch_keeps_the_one_before(tmp_path: Path, links: bool) -> None:
+    """`current` moves to the new release, `previous` to the old one; switching to the current one is nothing.
+
+    So with links and with files, which stand in for them on Windows.
+    """
+    root = HostRoot(tmp_path, links=links)
     _staged(root, "a", "b")
 
     assert (root.pointer("current"), root.switch("a"), root.pointer("previous")) == (None, True, None)
     assert (root.switch("b"), root.switch("b")) == (True, False)
     assert (root.pointer("current"), root.pointer("previous")) == ("b", "a")
-    assert (root.path / "current" / COMPLETE).is_file()
+    assert (root.path / "current" / COMPLETE).is_file() == links
+    assert (root.path / "current").is_symlink() == links
+    assert {path.name for path in root.path.iterdir()} == {"releases", "current", "previous"}
 
 
 def test_a_half_made_release_never_becomes_previous(tmp_path: Path) -> None:
@@ -53,3 +59,9 @@ def test_an_id_cannot_leave_its_folder(tmp_path: Path, name: str) -> None:
     """Ids that are paths are refused."""
     with pytest.raises(ReleaseError):
         HostRoot(tmp_path).release(name)
+
+
+def test_a_venv_has_its_python_in_another_place_on_windows() -> None:
+    """`Scripts` there, `bin` elsewhere."""
+    assert venv_python(Path("v"), windows=True) == Path("v/Scripts/python.exe")
+    assert venv_python(Path("v"), windows=False) == Path("v/bin/python")

@@ -1,0 +1,46 @@
+"""One at a time: a file that a process holds while it works, on every system."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from iop_release.layout import WINDOWS
+
+_RETRY_S = 0.2
+
+
+@contextlib.contextmanager
+def alone(folder: Path, *, windows: bool = WINDOWS, sleep: Callable[[float], None] = time.sleep) -> Iterator[None]:
+    """Hold this folder's lock, waiting for whoever has it; the system lets go of it when the process ends."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with (folder / ".lock").open("a+b") as file:
+        if windows:
+            with _held_on_windows(file, sleep):
+                yield
+        else:
+            fcntl: Any = importlib.import_module("fcntl")  # not there on Windows
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+
+@contextlib.contextmanager
+def _held_on_windows(file: IO[bytes], sleep: Callable[[float], None]) -> Iterator[None]:
+    """Its first byte is locked; msvcrt has no call that waits for as long as it takes."""
+    msvcrt: Any = importlib.import_module("msvcrt")
+    while True:
+        try:
+            file.seek(0)
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+            break
+        except OSError:
+            sleep(_RETRY_S)
+    try:
+        yield
+    finally:
+        file.seek(0)
+        msvcrt.locking(file.fileno(), msvcrt.LK_UNLCK, 1)
