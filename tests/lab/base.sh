@@ -4,11 +4,11 @@
 # command -> Debian package; what is missing is installed, so a fresh machine needs nothing but apt
 TOOLS="mmdebstrap:mmdebstrap systemd-nspawn:systemd-container ip:iproute2 nft:nftables ssh:openssh-client
  ssh-keygen:openssh-client mkfs.ext4:e2fsprogs unshare:util-linux nsenter:util-linux flock:util-linux setsid:util-linux
- mount:mount losetup:mount sha256sum:coreutils python3:python3"
+ mount:mount losetup:mount python3:python3"
 
 PACKAGES=systemd,systemd-sysv,udev,dbus,dbus-user-session,libpam-systemd,openssh-server,sudo
-PACKAGES=$PACKAGES,python3,python3-venv,ca-certificates,iproute2,procps
-RECIPE=1 # one more whenever customize() changes what is in the base
+PACKAGES=$PACKAGES,python3,python3-venv,ca-certificates,iproute2,procps,libfaketime
+RECIPE=2 # one more whenever customize() changes what is in the base
 
 # Install what is missing; exit 3 where that cannot be done.
 tools() {
@@ -71,8 +71,12 @@ customize() {
   for timer in apt-daily apt-daily-upgrade e2scrub_all fstrim dpkg-db-backup; do
     ln -sf /dev/null "$root/etc/systemd/system/$timer.timer"
   done
+  # for `lab.sh clock`: only the time of day is moved, and only for what is started under it
+  mkdir -p "$root/etc/systemd/system.conf.d"
+  printf '[Manager]\nDefaultEnvironment=FAKETIME_DONT_FAKE_MONOTONIC=1\n' >"$root/etc/systemd/system.conf.d/lab.conf"
+  echo FAKETIME_DONT_FAKE_MONOTONIC=1 >>"$root/etc/environment"
   # the account that deploys; on a real host its sudo is one's own affair: only playbooks/bootstrap.yml needs root
   chroot "$root" useradd --create-home --shell /bin/bash lab
-  echo 'lab ALL=(ALL) NOPASSWD: ALL' >"$root/etc/sudoers.d/lab"
+  printf '%s\n' 'lab ALL=(ALL) NOPASSWD: ALL' 'Defaults env_keep += "FAKETIME_DONT_FAKE_MONOTONIC"' >"$root/etc/sudoers.d/lab"
   chmod 440 "$root/etc/sudoers.d/lab"
 }

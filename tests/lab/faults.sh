@@ -9,7 +9,11 @@ rule() { # HOST RULE: one filter rule for what arrives at the host
   printf 'table inet lab {\n chain in {\n type filter hook input priority 0; policy accept;\n %s\n }\n}\n' "$2" |
     nsenter --net="/run/netns/$PREFIX-$1" nft -f -
 }
-fault_loss() { rule "$1" "iifname eth0 numgen random mod 100 < $2 drop"; }
+fault_loss() {
+  local share="numgen random mod 100 < $2"
+  [ "$2" -lt 100 ] || share=
+  rule "$1" "iifname eth0 $share drop"
+}
 fault_reset() { rule "$1" "tcp dport $2 reject with tcp reset"; }
 fault_heal() { nsenter --net="/run/netns/$PREFIX-$1" nft delete table inet lab 2>/dev/null || true; }
 
@@ -32,10 +36,17 @@ fault_crash() { # no packet says goodbye: first the cable, then the power
   end_masters
 }
 fault_boot() {
-  if leader "$1" >/dev/null; then fail "$1 is on: run $ME crash $1 first"; fi
+  if starter "$1" >/dev/null; then fail "$1 is on: run $ME crash $1 first"; fi
   fault_restore "$1"
   start "$1"
   wait_up "$1"
+}
+
+fault_clock() { # HOST OFFSET: `+2h`, `-90m`, 0 for right; seen by what is started from now on, ssh sessions among them
+  # shellcheck disable=SC2016
+  enter "$1" sh -c 'if [ "$1" = 0 ]; then rm -f /etc/ld.so.preload /etc/faketimerc; exit; fi
+    echo "$1" >/etc/faketimerc
+    echo /usr/lib/*/faketime/libfaketime.so.1 >/etc/ld.so.preload' lab "$2"
 }
 
 fault_fill() { # the host's disk of /srv to its last byte

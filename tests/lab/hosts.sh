@@ -9,7 +9,8 @@ begin() {
   local one
   mkdir -p "$DIR" "$STATE" "$RUN"
   chmod 700 "$STATE" "$RUN"
-  printf '%s\n' "$CHECKOUT" >"$DIR/checkout"
+  printf '%s\n' "$CHECKOUT" >"$DIR/checkout.new"
+  mv "$DIR/checkout.new" "$DIR/checkout" # whole or not there: clear_stale of another lab reads it
   printf '%s\n' "$BASE" >"$DIR/base"
   : >"$STATE/known_hosts"
   ssh-keygen -q -t ed25519 -N '' -C lab -f "$STATE/id"
@@ -84,8 +85,8 @@ seed_launchd() {
 }
 
 # Boot. In a mount namespace of its own stand a pure cgroup2 tree (systemd needs it), nspawn's /run/systemd, the overlay and
-# the disk; all of them end with nspawn. The starter first enters the host's own cgroup, so that cgroup.freeze and
-# cgroup.kill there mean exactly this host.
+# the disk; all of them end with the starter. It first enters the host's own cgroup, so that cgroup.freeze and cgroup.kill
+# there mean exactly this host. A reboot from inside ends nspawn with code 133, and it is started again.
 start() {
   # shellcheck disable=SC2016
   setsid unshare --mount --propagation private bash -c '
@@ -101,10 +102,14 @@ start() {
     srv=
     if mount -o loop "$folder/disk.img" "$folder/disk"; then srv=--bind=$folder/disk:/srv; fi
     echo $$ >"$folder/pid"
-    exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin systemd-nspawn --quiet --boot --directory="$folder/root" $srv \
-      --register=no --keep-unit --machine="$prefix-$one" --hostname="$one" \
-      --network-namespace-path="/run/netns/$prefix-$one" \
-      --link-journal=no --resolv-conf=off --timezone=off --console=pipe
+    code=133
+    while [ $code -eq 133 ]; do
+      code=0
+      env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin systemd-nspawn --quiet --boot --directory="$folder/root" $srv \
+        --register=no --keep-unit --machine="$prefix-$one" --hostname="$one" \
+        --network-namespace-path="/run/netns/$prefix-$one" \
+        --link-journal=no --resolv-conf=off --timezone=off --console=pipe || code=$?
+    done
   ' lab "$PREFIX" "$1" "$(cat "$DIR/base")" "$DIR/$1" </dev/null >>"$DIR/$1/console.log" 2>&1 8>&- 9>&- &
 }
 
@@ -128,12 +133,22 @@ wait_up() {
   fi
 }
 
-# PID of the host's own PID 1 as this machine sees it; fails when the host is off.
-leader() {
-  local pid child
+# The starter's pid; fails when the host is off. A dead process that nobody has reaped yet counts as gone.
+starter() {
+  local pid
   pid=$(cat "$DIR/$1/pid" 2>/dev/null) || return 1
-  child=$(cut -d' ' -f1 "/proc/$pid/task/$pid/children" 2>/dev/null) || return 1
-  [ -n "$child" ] && echo "$child"
+  [ "$(cat "/proc/$pid/comm" 2>/dev/null)" = bash ] && ! grep -q '^State:.Z' "/proc/$pid/status" && echo "$pid"
+}
+
+child() { # PID: its first child
+  local pid
+  pid=$(cut -d' ' -f1 "/proc/$1/task/$1/children" 2>/dev/null) && [ -n "$pid" ] && echo "$pid"
+}
+
+# PID of the host's own PID 1 as this machine sees it: starter, nspawn, init.
+leader() {
+  local pid
+  pid=$(starter "$1") && pid=$(child "$pid") && child "$pid"
 }
 
 enter() {
@@ -143,18 +158,14 @@ enter() {
   nsenter --target "$pid" --all -- env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 "$@"
 }
 
-# The process is systemd-nspawn and runs; a dead one that nobody has reaped yet counts as gone.
-alive() { [ -n "${1:-}" ] && [ "$(cat "/proc/$1/comm" 2>/dev/null)" = systemd-nspawn ] && ! grep -q '^State:.Z' "/proc/$1/status"; }
-
 # End a host: TERM is an orderly shutdown, KILL a power loss. Only what is in its own cgroup is ended.
 halt() {
   local one=$1 how=$2 group=$CGROUPS/$PREFIX-$1 pid tries
-  pid=$(cat "$DIR/$one/pid" 2>/dev/null || true)
   if [ -d "$group" ]; then echo 0 >"$group/cgroup.freeze"; fi
-  if [ "$how" = TERM ] && alive "$pid"; then
-    kill -TERM "$pid" || true
+  if [ "$how" = TERM ] && pid=$(starter "$one") && pid=$(child "$pid"); then
+    kill -TERM "$pid" || true # nspawn hands it to its init as a poweroff
     for tries in $(seq 100); do
-      alive "$pid" || break
+      starter "$one" >/dev/null || break
       sleep 0.1
     done
   fi
@@ -166,7 +177,7 @@ halt() {
     done
     find "$group" -depth -type d -exec rmdir {} \;
   fi
-  if alive "$pid"; then fail "$one: systemd-nspawn (pid $pid) is still there after a kill"; fi
+  if pid=$(starter "$one"); then fail "$one: its starter (pid $pid) is still there after a kill"; fi
   for tries in $(seq 100); do # its loop device goes with the last user of its mount
     [ -z "$(losetup --associated "$DIR/$one/disk.img" 2>/dev/null)" ] && break
     sleep 0.05
@@ -218,14 +229,14 @@ status() {
     group=$CGROUPS/$PREFIX-$one
     if [ ! -e "/run/netns/$PREFIX-$one" ]; then
       state="not there (make lab)"
-    elif [ ! -e "$DIR/$one/pid" ]; then
+    elif ! starter "$one" >/dev/null; then
       state="off ($ME boot $one)"
     elif [ "$(cat "$group/cgroup.freeze" 2>/dev/null)" = 1 ]; then
       state="frozen ($ME thaw $one)"
     elif ip -n "$CTL" link show "v-$one" | grep -q 'state DOWN'; then
       state="cut off ($ME restore $one)"
     else
-      state=$(enter "$one" systemctl is-system-running 2>/dev/null || true)
+      state=$(enter "$one" systemctl is-system-running 2>/dev/null) || true
     fi
     printf '%-11s %-11s %s\n' "$one" "${ADDRESS[$one]}" "${state:-booting}"
   done

@@ -27,6 +27,10 @@ class Done:
 class Lab:
     """Three hosts that are up. Each fault has its twin that undoes it; `repair` undoes all of them."""
 
+    def address(self, host: str) -> str:
+        """Its address inside the lab's network."""
+        return f"10.77.0.{11 + HOSTS.index(host)}"
+
     def ssh(self, host: str, *command: str, timeout: float = 60) -> Done:
         """A shell command as the account that deploys; a connection that fails has code 255."""
         return _run(["ssh", "-F", str(SSH_CONFIG), host, *command], timeout)
@@ -75,6 +79,10 @@ class Lab:
         """Power on, and wait until ssh answers; the disk is as it was."""
         self._fault("boot", host)
 
+    def clock(self, host: str, offset: str) -> None:
+        """Move the time of day (`+2h`, `-90m`, `0`) for what is started there from now on."""
+        self._fault("clock", host, offset)
+
     def fill(self, host: str) -> None:
         """No byte left on the disk that holds /srv."""
         self._fault("fill", host)
@@ -93,15 +101,15 @@ class Lab:
         return self.status() == dict.fromkeys(HOSTS, "running")
 
     def repair(self) -> None:
-        """Undo every fault: all hosts on, thawed, connected, with room on the disk."""
-        for host in HOSTS:
-            state = self.status()[host]
+        """Undo every fault: all hosts on, thawed, connected, with room on the disk and the right time."""
+        for host, state in self.status().items():
             if state.startswith("off"):
                 self.boot(host)
             self.thaw(host)
             self.restore(host)
             self.heal(host)
             self.unfill(host)
+            self.clock(host, "0")
 
     def _fault(self, *words: str) -> None:
         done = _run([LAB, *words], 120)

@@ -18,6 +18,7 @@
 #   lab.sh heal HOST                 end loss and reset
 #   lab.sh freeze HOST | thaw HOST   all its processes stand still, go on
 #   lab.sh crash HOST | boot HOST    power loss; power on, disk as it was
+#   lab.sh clock HOST OFFSET         +2h, -90m: the time of day for what is started there from now on; 0: right again
 #   lab.sh fill HOST | unfill HOST   no byte left on the disk that holds /srv; room again
 #
 # State: build/lab/ of the checkout (ssh_config, key, known_hosts) and LAB_DIR (overlays, disks).
@@ -151,6 +152,11 @@ case $command in
     host "${1:-}"
     [[ "${2:-}" =~ ^[0-9]+$ ]] || usage
     "fault_$command" "$1" "$2"
+    ;;
+  clock)
+    host "${1:-}"
+    [[ "${2:-}" =~ ^([+-][0-9]+[smhd]?|0)$ ]] || usage
+    fault_clock "$1" "$2"
     ;;
   *) usage ;;
 esac

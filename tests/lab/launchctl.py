@@ -48,8 +48,12 @@ KEYS = {
 PROCESS_TYPES = {"Background", "Standard", "Adaptive", "Interactive"}
 # launchd gives a daemon next to nothing: what systemd would add is taken away again
 NOT_GIVEN = {"HOME", "SHELL", "LANG", "INVOCATION_ID", "JOURNAL_STREAM", "SYSTEMD_EXEC_PID", "NOTIFY_SOCKET"}
+NOT_GIVEN |= {"MEMORY_PRESSURE_WATCH", "MEMORY_PRESSURE_WRITE"}
+WRONG_CLOCK = Path("/etc/ld.so.preload")  # `lab.sh clock` is at work, and has a variable of its own
 # the job opens its logs as its own user; a folder that is missing or closed to it is EX_CONFIG
-OPEN_LOGS = 'for f in "$0" "$1"; do { : >>"$f"; } 2>/dev/null || exit 78; done; exec >>"$0" 2>>"$1"; shift; exec "$@"'
+OPEN_LOGS = (
+    'for f in "$0" "$1"; do { true >>"$f"; } 2>/dev/null || exit 78; done; exec >>"$0" 2>>"$1"; shift; exec "$@"'
+)
 
 
 class Refused(Exception):
@@ -188,6 +192,7 @@ def words_of(job):
 def properties(job):
     """The unit's properties for the plist's keys."""
     env = {"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", **job.get("EnvironmentVariables", {})}
+    taken = NOT_GIVEN if WRONG_CLOCK.exists() else NOT_GIVEN | {"FAKETIME_DONT_FAKE_MONOTONIC"}
     keep = job.get("KeepAlive", False)
     restart = "always" if keep is True else "no"
     if isinstance(keep, dict):
@@ -203,7 +208,7 @@ def properties(job):
         "StartLimitIntervalSec": 0,
         "TimeoutStopSec": job.get("ExitTimeOut", 20),
         "KillMode": "mixed",
-        "UnsetEnvironment": " ".join(sorted(NOT_GIVEN - set(env))),
+        "UnsetEnvironment": " ".join(sorted(taken - set(env))),
         "Group": job.get("GroupName"),
         "WorkingDirectory": job.get("WorkingDirectory", "/"),
         "Nice": job.get("Nice"),
