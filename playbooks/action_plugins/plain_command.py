@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import json
 import shlex
+from pathlib import Path
 from typing import Any
 
 from ansible.plugins.action import ActionBase
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
-    """Arguments `argv` (list), `stdin` (text), `chdir`; the result has rc, stdout, stderr as with `command`."""
+    """Arguments `argv` (list), `stdin` (text) or `stdin_file` (a path on the machine that Ansible runs on), `chdir`.
+
+    The result has rc, stdout, stderr as with `command`.
+    """
 
     _supports_check_mode = True
 
@@ -24,6 +28,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
             argument_spec={
                 "argv": {"type": "list", "elements": "str", "required": True},
                 "stdin": {"type": "str"},
+                "stdin_file": {"type": "str"},
                 "chdir": {"type": "str"},
             }
         )
@@ -31,10 +36,14 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
         if self._task.check_mode:
             return {**result, "skipped": True, "changed": False, "msg": "a check run does not run it"}
         command = f"{self._compute_environment_string()} {shlex.join(given['argv'])}".strip()
-        text, folder = given["stdin"], given["chdir"]
+        folder = given["chdir"]
+        try:
+            data = _input(given["stdin"], given["stdin_file"])
+        except OSError as error:
+            return {**result, "failed": True, "msg": f"cannot read {given['stdin_file']}: {error.strerror or error}"}
         done = self._low_level_execute_command(
             command,
-            in_data=None if text is None else text.encode(),
+            in_data=data,
             chdir=None if folder is None else shlex.quote(folder),
         )
         rc, stdout, stderr = done["rc"], done["stdout"].rstrip("\r\n"), done["stderr"].rstrip("\r\n")
@@ -44,3 +53,10 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
         if rc != 0:
             result["msg"] = f"exit code {rc}: {shlex.join(given['argv'][:6])}"
         return result
+
+
+def _input(text: str | None, path: str | None) -> bytes | None:
+    """Standard input. A file's content goes to the command as it is: no variable, log or result ever holds it."""
+    if path is not None:
+        return Path(path).read_bytes()
+    return None if text is None else text.encode()

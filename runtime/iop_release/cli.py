@@ -57,13 +57,23 @@ def _edits(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _put(options: argparse.Namespace) -> dict[str, Any]:
+    if options.secret and options.mode != put.OWNER_ONLY:
+        raise ReleaseError(f"a secret is for its owner alone: not with --mode {options.mode:04o}")
     try:
         content = options.source.read_bytes() if options.source else sys.stdin.buffer.read()
-        told = put.differences(options.path, content) if options.diff else []
-        written = put.put(options.path, content, dry_run=options.dry_run)
+        told = put.differences(options.path, content, mode=options.mode) if options.diff and not options.secret else []
+        written = put.put(options.path, content, mode=options.mode, dry_run=options.dry_run)
     except OSError as error:
         raise ReleaseError(f"cannot write {options.path[0]}: {error}") from error
     return {"changed": bool(written), "written": written, **({"diff": told} if told else {})}
+
+
+def _mode(text: str) -> int:
+    """A file's permissions as octal digits. Raises ValueError, as argparse wants it."""
+    mode = int(text, 8)
+    if mode & ~0o777 or mode & put.OWNER_ONLY != put.OWNER_ONLY:
+        raise ValueError(text)
+    return mode
 
 
 def _ask(options: argparse.Namespace) -> dict[str, Any]:
@@ -148,6 +158,8 @@ _PUT: _Settings = {
     "--path": {"action": "append", "type": Path, "required": True, "metavar": "FILE", "help": "where; repeatable"},
     "--source": {"type": Path, "metavar": "FILE", "help": "the file to take it from (standard input)"},
     "--diff": {"action": "store_true", "help": "also tell each file's text before and after"},
+    "--mode": {"type": _mode, "default": put.OWNER_ONLY, "metavar": "0600", "help": "permissions (0600)"},
+    "--secret": {"action": "store_true", "help": "never tell the text; the file is for its owner alone"},
 }
 _ASK: _Settings = {
     "--url": {"required": True, "metavar": "URL", "help": "what to ask"},

@@ -5,25 +5,28 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+OWNER_ONLY = 0o600
 
-def put(paths: list[Path], content: bytes, *, dry_run: bool = False) -> list[str]:
-    """Give each of the files this content, readable by the owner alone; returns those that differed.
 
-    Folders above are made. A file whose permissions differ counts as different.
+def put(paths: list[Path], content: bytes, *, mode: int = OWNER_ONLY, dry_run: bool = False) -> list[str]:
+    """Give each of the files this content and mode; returns those that differed.
+
+    Folders above are made, for the owner alone. A file whose mode differs counts as different. A file has its final
+    mode before it has its content. On Windows, which has no modes, the folder's permissions count.
     """
-    changed = [path for path in paths if not _is_so(path, content)]
+    changed = [path for path in paths if not _is_so(path, content, mode)]
     for path in changed if not dry_run else ():
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         fresh = path.with_name(f".{path.name}.new")
         fresh.unlink(missing_ok=True)
-        with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWNER_ONLY), "wb") as file:
+            fresh.chmod(mode)  # whatever the umask
             file.write(content)
-        fresh.chmod(0o600)  # whatever the umask
         fresh.replace(path)
     return [str(path) for path in changed]
 
 
-def differences(paths: list[Path], content: bytes) -> list[dict[str, str]]:
+def differences(paths: list[Path], content: bytes, *, mode: int = OWNER_ONLY) -> list[dict[str, str]]:
     """The text before and after of each file that `put` would write, in the form of Ansible's --diff."""
     return [
         {
@@ -33,12 +36,12 @@ def differences(paths: list[Path], content: bytes) -> list[dict[str, str]]:
             "after_header": str(path),
         }
         for path in paths
-        if not _is_so(path, content)
+        if not _is_so(path, content, mode)
     ]
 
 
-def _is_so(path: Path, content: bytes) -> bool:
+def _is_so(path: Path, content: bytes, mode: int) -> bool:
     try:
-        return path.read_bytes() == content and path.stat().st_mode & 0o777 == 0o600
+        return path.read_bytes() == content and (os.name == "nt" or path.stat().st_mode & 0o777 == mode)
     except OSError:
         return False

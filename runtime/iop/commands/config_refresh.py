@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     except (UnreadableFile, OSError, ValueError) as error:
         return _complain(EXIT_USAGE, str(error))
     with client:
-        if loaded.config is None:
+        if loaded.config is None and loaded.wrong_in_itself:  # files that only the Edge can see are the Edge's to judge
             return _refused_here(args, loaded, client)
         try:
             answer = client.refresh(

@@ -20,6 +20,8 @@ from iop.config.structure import read_model
 
 T = TypeVar("T", bound=BaseModel)
 Rules = Callable[[Document], tuple[Finding, ...]]
+#: findings on files that the config names; another account, or the service itself, may see those files otherwise
+ON_DISK = frozenset({"token_file", "token_file_open", "tls_file", "tls_key_open"})
 
 
 class UnreadableFile(Exception):
@@ -44,6 +46,11 @@ class Loaded(Generic[T]):
     def ok(self) -> bool:
         """True when no finding is an error."""
         return self.config is not None
+
+    @property
+    def wrong_in_itself(self) -> bool:
+        """True when an error is in the text, whoever reads it and wherever; files that it names do not count."""
+        return has_errors(finding for finding in self.findings if finding.code not in ON_DISK)
 
 
 def load_edge(path: Path) -> Loaded[EdgeConfig]:

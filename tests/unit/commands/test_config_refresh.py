@@ -243,3 +243,16 @@ def test_a_bad_address_is_a_usage_error(config):
     with pytest.raises(SystemExit) as ended:
         run(config, "localhost")
     assert ended.value.code == 2
+
+
+def test_files_that_only_the_edge_can_see_are_the_edges_to_judge(admin, config, tmp_path):
+    """A certificate of another account is no reason to refuse here; an error in the text still is."""
+    (tmp_path / "given").write_text("given")
+    hidden = "tls: {nodes: {cert: /gone/edge.pem, key: /gone/edge.key}}\nauth: {admin_token_file: /gone/admin.token}\n"
+    config.write_text(TEXT + hidden, encoding="utf-8")
+
+    assert run(config, admin.addr, "--token-file", str(tmp_path / "given")) == 0
+    assert [(asked[1], asked[2]["config"]) for asked in admin.asked] == [("Bearer given", TEXT + hidden)]
+    config.write_text(TEXT + hidden + "nonsense: 1\n", encoding="utf-8")
+    assert run(config, admin.addr, "--token-file", str(tmp_path / "given")) == 1
+    assert len(admin.asked) == 1

@@ -97,3 +97,15 @@ def test_warnings_do_not_fail() -> None:
     loaded = read_edge(changed(("provider: other", "provider: vllm")), source="/cfg/edge.yaml")
     assert loaded.ok
     assert [finding.code for finding in loaded.findings] == ["type_mismatch"]
+
+
+def test_files_that_are_named_are_told_apart_from_the_text(tmp_path):
+    """A file that cannot be read makes the config unusable here, but it is not wrong in itself."""
+    text = (
+        "edge: {id: e}\nnodes: []\nmodels: []\nauth: {admin_token_file: gone}\ntls: {nodes: {cert: gone, key: gone}}\n"
+    )
+    path = tmp_path / "edge.yaml"
+    for more, wrong in (("", False), ("nonsense: 1\n", True)):
+        path.write_text(text + more, encoding="utf-8")
+        loaded = load_edge(path)
+        assert (loaded.ok, loaded.wrong_in_itself) == (False, wrong)

@@ -111,3 +111,37 @@ def test_put_and_ask(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeyp
     assert cli.main(["put", "--source", str(tmp_path / "none"), "--path", str(second)]) == 1
     assert "cannot write" in capsys.readouterr().err
     assert _run(capsys, "ask", "--url", "nothing")["status"] == 0
+
+
+def test_a_secret_is_written_and_never_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither with --diff nor in plain words; and it is for its owner alone, whatever mode is asked for."""
+    path = tmp_path / "tokens" / "node.token"
+    put = ["put", "--secret", "--diff", "--path", str(path)]
+    for content, changed in (("canary-1\n", True), ("canary-1\n", False), ("canary-2\n", True)):
+        for options in (["--dry-run"], []):
+            monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content.encode())))
+            assert cli.main([*put, *options]) == 0
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content.encode())))
+        assert _run(capsys_drained(capsys), *put)["changed"] is False
+        assert (path.read_text(), path.stat().st_mode & 0o777) == (content, 0o600), changed
+    assert cli.main([*put, "--mode", "0644"]) == 1
+    assert "a secret is for its owner alone: not with --mode 0644" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("mode", ["9", "0400", "1600", "rw"])
+def test_a_mode_is_octal_and_leaves_the_owner_his_file(
+    mode: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is none is a usage error."""
+    with pytest.raises(SystemExit):
+        cli.main(["put", "--path", str(tmp_path / "x"), "--mode", mode])
+    assert "--mode" in capsys.readouterr().err
+
+
+def capsys_drained(capsys: pytest.CaptureFixture[str]) -> pytest.CaptureFixture[str]:
+    """The capture, after what was printed so far was looked at."""
+    told = capsys.readouterr()
+    assert "canary" not in told.out + told.err
+    return capsys

@@ -47,3 +47,13 @@ def test_what_an_interrupted_write_left_is_no_hindrance(tmp_path: Path) -> None:
 
     assert put([tmp_path / "edge.yaml"], b"whole\n") == [str(tmp_path / "edge.yaml")]
     assert [path.name for path in tmp_path.iterdir()] == ["edge.yaml"]
+
+
+def test_a_mode_of_its_own(tmp_path: Path) -> None:
+    """A file that a service's account reads through its group; another mode counts as different."""
+    path = tmp_path / "node.yaml"
+
+    assert put([path], b"a: 1\n", mode=0o640) == [str(path)]
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert put([path], b"a: 1\n", mode=0o640) == []
+    assert put([path], b"a: 1\n") == [str(path)]
