@@ -115,7 +115,7 @@ def test_a_hand_edit_is_shown_and_kept(site: Site) -> None:
 @pytest.mark.parametrize(
     ("name", "old", "new", "said"),
     [
-        (GX10, "capacity: 4", "capacity: four", "host_vars/gx10/node.yml:12:15"),
+        (GX10, "capacity: 4", "capacity: four", "host_vars/gx10/node.yml:11:15"),
         ("inventory/local/group_vars/all.yml", "target: codex", "target: codec", "edge.candidate.yaml:"),
     ],
 )
