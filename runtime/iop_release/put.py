@@ -16,7 +16,7 @@ def put(paths: list[Path], content: bytes, *, mode: int = OWNER_ONLY, dry_run: b
     """
     changed = [path for path in paths if not _is_so(path, content, mode)]
     for path in changed if not dry_run else ():
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _make_folders(path.parent)
         fresh = path.with_name(f".{path.name}.new")
         fresh.unlink(missing_ok=True)
         with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWNER_ONLY), "wb") as file:
@@ -24,6 +24,13 @@ def put(paths: list[Path], content: bytes, *, mode: int = OWNER_ONLY, dry_run: b
             file.write(content)
         fresh.replace(path)
     return [str(path) for path in changed]
+
+
+def _make_folders(folder: Path) -> None:
+    """Each that is missing, for the owner alone; `mkdir(parents=True)` would leave those above to the umask."""
+    for one in (*reversed(folder.parents), folder):
+        if not one.is_dir():
+            one.mkdir(mode=0o700, exist_ok=True)
 
 
 def differences(paths: list[Path], content: bytes, *, mode: int = OWNER_ONLY) -> list[dict[str, str]]:

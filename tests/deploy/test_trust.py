@@ -266,7 +266,7 @@ def test_the_configs_name_the_files(site: Site, first: Run) -> None:
     assert [Path(one).name for one in watch["mac"]["edge"]] == ["admin.token"]
 
 
-def test_nothing_that_a_run_leaves_or_shows_holds_a_secret(site: Site, first: Run) -> None:
+def test_b79_nothing_that_a_run_leaves_or_shows_holds_a_secret(site: Site, first: Run) -> None:
     """Output of -vvv --diff, report, temporary files, arguments and environment of the processes on hosts, configs."""
     assert site.leaks(first.text) == []
     assert site.leaks(f"one of them: {site.secrets()[0]}") == ["what was printed"]

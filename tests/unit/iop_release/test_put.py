@@ -1,5 +1,6 @@
 """iop_release.put: a file of a host, written only where it differs."""
 
+import os
 from pathlib import Path
 
 from iop_release.put import differences, put
@@ -57,3 +58,14 @@ def test_a_mode_of_its_own(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o640
     assert put([path], b"a: 1\n", mode=0o640) == []
     assert put([path], b"a: 1\n") == [str(path)]
+
+
+def test_folders_above_are_for_the_owner_alone(tmp_path: Path) -> None:
+    """Whatever the umask: who could write in one of them could replace what is below."""
+    before = os.umask(0o002)
+    try:
+        put([tmp_path / "shared" / "tokens" / "node.token"], b"t")
+    finally:
+        os.umask(before)
+
+    assert [(tmp_path / name).stat().st_mode & 0o777 for name in ("shared", "shared/tokens")] == [0o700, 0o700]
