@@ -1,34 +1,45 @@
-"""`fab status`, `fab logs HOST`, `fab smoke`, `fab deploy`: the operator's view of an environment.
+"""`fab status`, `fab doctor`, `fab logs HOST`, …: the operator's view of an environment, and its verbs.
 
-Every task takes `--target` (dev, local, …: a folder below inventory/). Run from the root of the checkout.
+Every task takes `--target` (dev, local, lab, …: a folder below inventory/). Run from the root of the checkout. What is
+behind the tasks is in `iop.ops`; deploy and rollback are the playbooks'.
 """
 
 from __future__ import annotations
 
-import json
+import contextlib
+import getpass
+import json as json_text
 import os
+import shlex
+import socket
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import NoReturn, TypeVar
 
 ROOT = Path(__file__).resolve().parent
 sys.path.insert(0, str(ROOT / "runtime"))  # this checkout's code, whatever is installed
 
 from fabric import Connection, task  # noqa: E402 - after the path above
-from rich.console import Console, Group, RenderableType  # noqa: E402
+from rich.console import Console  # noqa: E402
 from rich.live import Live  # noqa: E402
-from rich.table import Table  # noqa: E402
-from rich.text import Text  # noqa: E402
 
 from iop.admin.client import AdminClient, AdminRefused, AdminUnreachable  # noqa: E402
-from iop.config.inventory import Host, Inventory, InventoryError, load_inventory  # noqa: E402
-from iop_release.layout import HostRoot  # noqa: E402
-from iop_release.services.supervisor import Supervisor  # noqa: E402
-from iop_release.status import status as host_status  # noqa: E402
+from iop.admin.forwards import Forwards  # noqa: E402
+from iop.admin.ssh_trouble import SshTrouble  # noqa: E402
+from iop.config.inventory import Inventory, InventoryError, load_inventory  # noqa: E402
+from iop.ops import picture, report  # noqa: E402
+from iop.ops.doctor import diagnose  # noqa: E402
+from iop.ops.facts import gather  # noqa: E402
+from iop.ops.logs import command as log_command  # noqa: E402
+from iop.ops.shell import Shell  # noqa: E402
+from iop.ops.token import NoToken, admin_token  # noqa: E402
 
+_T = TypeVar("_T")
 TARGET = {"target": "the environment: a folder below inventory/ (dev)"}
-GOOD, BAD, DIM = "green", "bold red", "dim"
+HOST = {"host": "a host of the inventory: mac, gx10 or onexplayer"}
+TOKEN = {"token-file": "file with the admin token (where the deploy keeps it)"}
 
 
 @task(
@@ -46,32 +57,50 @@ def status(
 ) -> None:
     """Hosts, services, releases, links, providers with in-flight/queued/capacity; exit 1 when one is down."""
     inventory = _inventory(target)
-    if json:
-        found = facts(inventory)
-        _say(_text(found))
-        sys.exit(0 if found["well"] else 1)
-    console = Console(width=None if sys.stdout.isatty() else 140)
-    if not watch:
-        found = facts(inventory)
-        console.print(picture(found))
-        sys.exit(0 if found["well"] else 1)
-    with Live(picture(facts(inventory)), console=console, auto_refresh=False) as live:
-        try:
-            while True:
-                time.sleep(1)
-                live.update(picture(facts(inventory)), refresh=True)
-        except KeyboardInterrupt:
+    with contextlib.closing(Forwards(inventory)) as forwards:
+        if watch and not json:
+            _watch(inventory, forwards)
             return
+        found = report.status(gather(inventory, forwards))
+    if json:
+        _say(json_text.dumps(found, indent=2))
+    else:
+        _console().print(picture.status(found))
+    sys.exit(0 if found["well"] else 1)
+
+
+@task(help={**TARGET, "json": "the findings as one JSON object"})
+def doctor(
+    _connection: Connection,
+    target: str = "dev",
+    json: bool = False,  # noqa: FBT001, FBT002 - a flag of the command line
+) -> None:
+    """Why not 10: what stands in the way, each with its next command; exit 0 when every slot takes work."""
+    try:
+        inventory = load_inventory(target, ROOT)
+    except InventoryError as error:
+        if not (ROOT / "inventory" / target).is_dir():
+            _stop(str(error))
+        found = report.unusable(target, str(error))
+    else:
+        with contextlib.closing(Forwards(inventory)) as forwards:
+            facts = gather(inventory, forwards, deep=True)
+        found = report.diagnosis(facts, diagnose(facts))
+    if json:
+        _say(json_text.dumps(found, indent=2))
+    else:
+        _console().print(picture.doctor(found), soft_wrap=True)  # a command stays in one line, to be copied
+    sys.exit(0 if found["well"] else 1)
 
 
 @task(
     help={
         **TARGET,
-        "host": "mac, gx10 or onexplayer",
-        "service": "only the log of this service",
+        **HOST,
+        "service": "only the log of this service, as fab status names it",
         "follow": "go on until Ctrl-C",
         "lines": "how many of the last lines (50)",
-    }
+    },
 )
 def logs(
     _connection: Connection,
@@ -83,14 +112,45 @@ def logs(
 ) -> None:
     """The logs of a host's services."""
     inventory = _inventory(target)
-    if host not in [one.name for one in inventory.hosts]:
-        _stop(f"no host {host!r} (known: {', '.join(one.name for one in inventory.hosts)})")
-    folder = inventory.host_root(host) / "shared" / "logs"
-    files = sorted(str(path) for path in folder.glob(f"{service or '*'}.log"))
-    if not files:
-        _stop(f"no log in {folder}: is {target} deployed?")
-    sys.stdout.flush()
-    os.execvp("tail", ["tail", "-n", str(lines), *(["-F"] if follow else []), *files])  # noqa: S606, S607 - shows and ends
+    shell = _shell(inventory, host)
+    argv = log_command(inventory, host, [service] if service else [], lines, follow=follow)
+    # a terminal of its own ends the far program with Ctrl-C; Windows gives none
+    options = ["-tt"] if follow and sys.stdin.isatty() and not shell.host.windows else []
+    _become(shell.command(argv, *options))
+
+
+@task(
+    help={
+        **TARGET,
+        **HOST,
+        **TOKEN,
+        "lease": "seconds until it ends by itself (3600)",
+        "reason": "why, for whoever reads the status",
+        "by": "who (you@this machine)",
+    },
+)
+def drain(
+    _connection: Connection,
+    host: str,
+    target: str = "dev",
+    lease: float = 3600.0,
+    reason: str = "by hand",
+    by: str = "",
+    token_file: str = "",
+) -> None:
+    """Give a host's node nothing new; what runs goes on. Ends by `undrain`, or when the lease does."""
+    who = by or f"{getpass.getuser()}@{socket.gethostname()}"
+    node, inventory = _node(target, host)
+    _change(inventory, token_file, lambda admin: admin.drain(node, lease_s=lease, by=who, reason=reason))
+    _say(f"{node} is drained for {lease:.0f} s; what runs goes on. undo: fab undrain {host} --target {target}")
+
+
+@task(help={**TARGET, **HOST, **TOKEN})
+def undrain(_connection: Connection, host: str, target: str = "dev", token_file: str = "") -> None:
+    """End the drain of a host's node; no drain is fine."""
+    node, inventory = _node(target, host)
+    _change(inventory, token_file, lambda admin: admin.undrain(node))
+    _say(f"{node} takes work again")
 
 
 @task(help=TARGET)
@@ -99,104 +159,68 @@ def smoke(_connection: Connection, target: str = "dev") -> None:
     _become([sys.executable, "-m", "pytest", "smoke/", "--target", target])
 
 
-@task(help={**TARGET, "check": "only tell what would change"})
-def deploy(_connection: Connection, target: str = "dev", check: bool = False) -> None:  # noqa: FBT001, FBT002 - a flag
-    """Deploy HEAD and prove it: `ansible-playbook playbooks/dev-runtime.yml`."""
-    inventory = ROOT / "inventory" / target
-    options = ["--check", "--diff"] if check else []
-    _become([sys.executable, str(ROOT / "playbooks" / "launch.py"), "dev-runtime", "-i", str(inventory), *options])
-
-
-def facts(inventory: Inventory) -> dict[str, Any]:
-    """Everything `fab status` shows, as plain data. Asks the Edge by HTTP, the hosts only for what only they know."""
-    edge, trouble = _edge_status(inventory)
-    nodes = {node["id"]: node for node in edge.get("nodes", [])}
-    manager = Supervisor(inventory.home)
-    hosts = [_host(host, inventory, nodes.get(host.node_id, {}), manager) for host in inventory.hosts]
-    providers = edge.get("provider_snapshots", [])
-    services_run = all(one["state"] == "running" for host in hosts for one in host["services"])
-    return {
-        "target": inventory.env,
-        "banner": inventory.banner,
-        "well": bool(edge)
-        and all(host["connected"] for host in hosts)
-        and services_run
-        and len(providers) == len(inventory.providers)
-        and all(one["state"] == "ready" for one in providers),
-        "edge": {**edge["edge"], "url": inventory.openai_url} if edge else None,
-        "trouble": trouble,
-        "hosts": hosts,
-        "providers": providers,
-        "totals": edge.get("totals"),
-        "config": edge.get("config"),
+@task(
+    help={
+        **TARGET,
+        "check": "only tell what would change",
+        "extra": 'further options of ansible-playbook, as in --extra="--limit gx10"',
     }
+)
+def deploy(
+    _connection: Connection,
+    target: str = "dev",
+    check: bool = False,  # noqa: FBT001, FBT002 - a flag of the command line
+    extra: str = "",
+) -> None:
+    """Deploy and prove it: `ansible-playbook playbooks/dev-runtime.yml`."""
+    _playbook("dev-runtime", target, [*(["--check", "--diff"] if check else []), *shlex.split(extra)])
 
 
-def picture(found: dict[str, Any]) -> RenderableType:
-    """The facts as two tables."""
-    head = [Text(found["banner"], style="yellow")] if found["banner"] else []
-    edge = found["edge"]
-    if edge is None:
-        head.append(Text(f"Edge: {found['trouble']}", style=BAD))
-    else:
-        head.append(Text(f"{edge['id']} · release {edge['release_id']} · {edge['url']}"))
-    return Group(*head, _host_table(found["hosts"]), _provider_table(found))
+def _watch(inventory: Inventory, forwards: Forwards) -> None:
+    with contextlib.suppress(KeyboardInterrupt), Live(console=_console(), auto_refresh=False) as live:
+        while True:
+            live.update(picture.status(report.status(gather(inventory, forwards))), refresh=True)
+            time.sleep(1)
 
 
-def _host_table(hosts: list[dict[str, Any]]) -> Table:
-    table = Table("host", "node", "link", "release", "services")
-    for host in hosts:
-        services = Text("\n").join(
-            Text(f"{one['name']} {one['state']}", style=GOOD if one["state"] == "running" else BAD)
-            for one in host["services"]
-        )
-        link = Text(host["state"], style=GOOD if host["connected"] else BAD)
-        table.add_row(host["name"], host["node"], link, host["release"] or "-", services or Text("not deployed", DIM))
-    return table
-
-
-def _provider_table(found: dict[str, Any]) -> Table:
-    table = Table("provider", "node", "state", "in flight", "queued", "capacity")
-    for one in found["providers"]:
-        state = one["state"] if not one.get("reason") else f"{one['state']}: {one['reason']}"
-        numbers = [str(one[name]) for name in ("in_flight", "queued", "capacity")]
-        table.add_row(
-            one["provider_id"], one["node_id"], Text(state, GOOD if one["state"] == "ready" else BAD), *numbers
-        )
-    totals = found["totals"]
-    if totals:
-        table.add_section()
-        table.add_row("total", "", "", *(str(totals[name]) for name in ("in_flight", "queued", "capacity")))
-    return table
-
-
-def _host(host: Host, inventory: Inventory, node: dict[str, Any], manager: Supervisor) -> dict[str, Any]:
-    told = host_status(HostRoot(inventory.host_root(host.name)), manager)
-    return {
-        "name": host.name,
-        "node": host.node_id,
-        "connected": bool(node.get("connected")),
-        "state": node.get("state", "unknown"),
-        "release": told["current"],
-        "previous": told["previous"],
-        "services": told["services"],
-    }
-
-
-def _edge_status(inventory: Inventory) -> tuple[dict[str, Any], str]:
-    with AdminClient(inventory.admin_url, timeout=5.0) as client:
+def _change(inventory: Inventory, token_file: str, ask: Callable[[AdminClient], object]) -> None:
+    """Ask the Edge for a state change; what goes wrong is told, and exits 1."""
+    with contextlib.closing(Forwards(inventory)) as forwards:
         try:
-            return client.status(), ""
-        except (AdminUnreachable, AdminRefused) as error:
-            return {}, str(error)
+            token, urls = admin_token(inventory, token_file), forwards.open()
+            with AdminClient(urls.admin, token=token) as admin:
+                ask(admin)
+        except (NoToken, SshTrouble) as error:
+            _stop(str(error), code=1)
+        except AdminUnreachable as error:
+            _stop(forwards.explain("admin", error), code=1)
+        except AdminRefused as error:
+            _stop(f"the Edge refused: {error}", code=1)
+
+
+def _node(target: str, host: str) -> tuple[str, Inventory]:
+    inventory = _inventory(target)
+    return _known(lambda: inventory.host(host)).node_id, inventory
+
+
+def _shell(inventory: Inventory, host: str) -> Shell:
+    return _known(lambda: Shell(inventory, host))
 
 
 def _inventory(target: str) -> Inventory:
+    return _known(lambda: load_inventory(target, ROOT))
+
+
+def _known(ask: Callable[[], _T]) -> _T:
+    """What the inventory says; what it cannot say ends the program as a wrong call."""
     try:
-        return load_inventory(target, ROOT)
+        return ask()
     except InventoryError as error:
         _stop(str(error))
-        raise
+
+
+def _console() -> Console:
+    return Console(width=None if sys.stdout.isatty() else 140)
 
 
 def _say(text: str) -> None:
@@ -207,16 +231,17 @@ def _say(text: str) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that the exit does not try again
 
 
-def _text(found: dict[str, Any]) -> str:
-    return json.dumps(found, indent=2)
-
-
-def _stop(message: str) -> None:
+def _stop(message: str, code: int = 2) -> NoReturn:
     print(message, file=sys.stderr)
-    sys.exit(2)
+    sys.exit(code)
 
 
-def _become(command: list[str]) -> None:
+def _playbook(name: str, target: str, options: list[str]) -> NoReturn:
+    inventory = str(ROOT / "inventory" / _inventory(target).env)
+    _become([sys.executable, str(ROOT / "playbooks" / "launch.py"), name, "-i", inventory, *options])
+
+
+def _become(command: list[str]) -> NoReturn:
     os.chdir(ROOT)
     sys.stdout.flush()
-    os.execv(command[0], command)  # noqa: S606 - this process becomes the program
+    os.execvp(command[0], command)  # noqa: S606 - this process becomes the program

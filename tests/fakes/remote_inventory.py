@@ -8,7 +8,7 @@ from iop.config.inventory import Inventory
 NAMES = ("gx10", "onexplayer", "mac")
 
 
-def remote(root: Path, ports: dict[str, int] | None = None, **changes: Any) -> Inventory:
+def remote(checkout: Path, ports: dict[str, int] | None = None, **changes: Any) -> Inventory:
     """Three real hosts with the addresses `gx10.test`, …; `changes` go to every host. `mac` carries the Edge."""
     hosts = [
         {
@@ -24,7 +24,7 @@ def remote(root: Path, ports: dict[str, int] | None = None, **changes: Any) -> I
     ]  # fmt: skip
     return Inventory.model_validate(
         {
-            "env": "lab", "root": root, "edge_id": "edge-lab", "edge_host": "mac", "control_host": "mac",
+            "env": "lab", "root": checkout, "edge_id": "edge-lab", "edge_host": "mac", "control_host": "mac",
             "builder": "runner", "hosts": hosts, "smoke_model": "m", "engine_kind": "simulator",
             "ports": ports or {"control": 18001, "openai": 18083, "nodes": 18084, "admin": 19093},
             "models": [{"id": "m", "providers": {f"{name}-p": "x" for name in NAMES}}],

@@ -39,6 +39,7 @@ class Forwards:
         self._inventory = inventory
         self._patience = patience
         self._tunnels: list[Tunnel] = []
+        self._stands = inventory.kind == "loopback"
         self.urls = Urls(inventory.openai_url, inventory.admin_url, inventory.control_url)
 
     def __enter__(self) -> Urls:
@@ -51,7 +52,7 @@ class Forwards:
 
     def open(self) -> Urls:
         """Make the forwards stand, unless they do. Raises `SshTrouble`."""
-        if self._inventory.kind == "loopback" or (self._tunnels and all(one.alive for one in self._tunnels)):
+        if self._stands and all(one.alive for one in self._tunnels):
             return self.urls
         self.close()
         try:
@@ -64,6 +65,7 @@ class Forwards:
             f"http://{LOOPBACK}:{ports['admin']}",
             f"http://{LOOPBACK}:{ports['control']}",
         )
+        self._stands = True
         return self.urls
 
     def close(self) -> None:
@@ -71,6 +73,7 @@ class Forwards:
         for tunnel in self._tunnels:
             tunnel.close()
         self._tunnels = []
+        self._stands = self._inventory.kind == "loopback"
 
     def explain(self, port: Port, error: object) -> str:
         """Say why a call through a forward failed: ssh ended, or nothing listens there; else the error's own words."""
@@ -83,10 +86,12 @@ class Forwards:
     def _opened(self) -> dict[Port, int]:
         wanted: dict[str, list[Port]] = {self._inventory.edge_host: ["openai", "admin"]}
         wanted.setdefault(self._inventory.control_host, []).append("control")
-        for name in wanted:
-            self._tunnels.append(Tunnel(door(self._inventory, name)))
         local: dict[Port, int] = {}
-        for tunnel, ports in zip(self._tunnels, wanted.values(), strict=True):
+        for name, ports in wanted.items():
             far = [int(getattr(self._inventory.ports, port)) for port in ports]
-            local |= dict(zip(ports, tunnel.open(far, self._patience), strict=True))
+            if self._inventory.host(name).here:  # its ports are at hand
+                local |= dict(zip(ports, far, strict=True))
+                continue
+            self._tunnels.append(Tunnel(door(self._inventory, name)))
+            local |= dict(zip(ports, self._tunnels[-1].open(far, self._patience), strict=True))
         return local

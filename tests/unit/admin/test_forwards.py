@@ -93,3 +93,13 @@ def test_forwards_that_were_lost_are_made_anew(folder: Path, tmp_path: Path) -> 
     _hosts(folder, "ok")
     assert forwards.open() != first
     forwards.close()
+
+
+def test_a_host_that_is_this_machine_needs_no_login(folder: Path, tmp_path: Path) -> None:
+    """A real Edge on the machine that deploys is asked at its own ports."""
+    _hosts(folder, "denied")
+    there = remote(tmp_path)
+    own = [host.model_copy(update={"reached_by": "local"}) if host.name == "mac" else host for host in there.hosts]
+    with Forwards(there.model_copy(update={"hosts": tuple(own)})) as urls:
+        assert (urls.admin, urls.openai) == ("http://127.0.0.1:19093", "http://127.0.0.1:18083/v1")
+    assert fake_ssh.calls(folder) == []
