@@ -51,7 +51,7 @@ PLAYBOOK = """
     - name: What a change of asks for a restart
       plain_command:
         argv: "{{{{ iop_put + ['--path', iop_host.root ~ '/watch.json'] }}}}"
-        stdin: "{{{{ trust_watch | to_json }}}}"
+        stdin: "{{{{ trust_watch | combine({{'admin': trust_admin_file}}) | to_json }}}}"
       changed_when: false
       check_mode: false
 """
@@ -264,6 +264,7 @@ def test_the_configs_name_the_files(site: Site, first: Run) -> None:
     files = {host: [Path(one).name for one in watch[host]["node"]] for host in MANAGERS}
     assert files == {"gx10": ["ca.pem", "node.token"], "onexplayer": [], "mac": []}
     assert [Path(one).name for one in watch["mac"]["edge"]] == ["admin.token"]
+    assert {one["admin"] for one in watch.values()} == {str(edge_home / "tokens" / "admin.token")}
 
 
 def test_b79_nothing_that_a_run_leaves_or_shows_holds_a_secret(site: Site, first: Run) -> None:
