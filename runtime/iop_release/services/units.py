@@ -59,7 +59,7 @@ class Unit:
     def _service_lines(self) -> list[str]:
         told = ["Type=notify", "NotifyAccess=main", "WatchdogSec=30"] if self.notifies else ["Type=exec"]
         sockets = [f"Sockets={' '.join(self.sockets)}"] if self.sockets else []
-        credentials = [f"LoadCredential={rest(name)}:{rest(file)}" for name, file in self.credentials]
+        credentials = [f"LoadCredential={_unbroken(name)}:{_unbroken(file)}" for name, file in self.credentials]
         return [*told, *sockets, *credentials, *self._files(), *self._confined()]
 
     def _files(self) -> list[str]:
@@ -136,6 +136,13 @@ def rest(text: str) -> str:
     if any(char in text for char in "\n\r\0") or text != text.strip() or text.endswith("\\"):
         raise ReleaseError(f"a systemd unit cannot hold this text: {text!r}", "choose a plainer path")
     return text.replace("%", "%%")
+
+
+def _unbroken(text: str) -> str:
+    """systemd 257 hands credentials to its starter separated by blanks, so that such a service does not start."""
+    if any(char.isspace() for char in text):
+        raise ReleaseError(f"systemd cannot load a credential from this path: {text!r}", "choose one without blanks")
+    return rest(text)
 
 
 def _is_below(path: str, folders: Sequence[str]) -> bool:

@@ -118,3 +118,9 @@ def test_a_path_that_a_unit_cannot_hold(root: str) -> None:
     """A line end would be another setting, a backslash at the end a continuation."""
     with pytest.raises(ReleaseError, match="cannot hold"):
         replace(BASE, root=root).text()
+
+
+def test_credentials_from_a_path_with_a_blank_are_refused() -> None:
+    """systemd accepts the unit, and then does not start the service: `Failed to deserialize`."""
+    with pytest.raises(ReleaseError, match="cannot load a credential"):
+        replace(BASE, credentials=(("a", "/srv/i op/a"),)).text()
