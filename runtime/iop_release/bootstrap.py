@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from iop_release.errors import ReleaseError
@@ -38,11 +39,11 @@ def host_of(options: argparse.Namespace, services: Sequence[Service]) -> Host:
         manager=options.manager,
         user=options.user,
         service_user=service_user,
-        group=options.group or service_user,
+        group=options.group or _own_group(service_user),
         services={service.name: service.stop_wait_s for service in services},
         addresses={**listeners, **dict(_pairs(options.address, "--address"))},
         credentials=credentials,
-        agents_home=options.agents_home,
+        agents_home=options.agents_home or (_home(service_user) if options.manager == "launchd" else None),
     )
 
 
@@ -67,13 +68,32 @@ def definitions(options: argparse.Namespace, services: Sequence[Service]) -> dic
     return {
         "changed": False,
         "folders": [_without_content(asdict(one)) for one in host.folders()],
-        "files": [asdict(one) for one in files],
+        "files": [{key: value for key, value in asdict(one).items() if value is not None} for one in files],
         "commands_after": host.commands_after(),
     }
 
 
+def _own_group(user: str) -> str:
+    """The account's own group, where the account is there already."""
+    try:
+        import grp  # neither is there on Windows
+        import pwd
+
+        return grp.getgrgid(pwd.getpwnam(user).pw_gid).gr_name
+    except (ImportError, KeyError):
+        return user
+
+
+def _home(user: str) -> str | None:
+    """The account's home: launchd tells a daemon none, and an agent's login lies there."""
+    try:
+        return str(Path(f"~{user}").expanduser())
+    except RuntimeError:  # no such account yet
+        return None
+
+
 def _without_content(folder: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in folder.items() if key != "content"}
+    return {key: value for key, value in folder.items() if value is not None}
 
 
 def _pairs(given: Iterable[str], option: str) -> list[tuple[str, str]]:

@@ -6,13 +6,16 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from iop_release import processes
 from iop_release.services import names
 from iop_release.services.contract import Service, ServiceManager
-from iop_release.services.definitions import Host
+from iop_release.services.definitions import STOP_MARGIN_S, Host
 from iop_release.services.installed import placed
+from iop_release.services.launchd import Launchd, Times
+from iop_release.services.logs import output_of
 from iop_release.services.supervisor import Supervisor
 from iop_release.services.systemd import Systemd
 
@@ -25,6 +28,7 @@ _TELL = (
 IDLE = f"import os,signal,socket; print('hello', flush=True); {_TELL}; signal.pause()"
 _IGNORE = "signal.signal(signal.SIGTERM, signal.SIG_IGN)"
 DEAF = f"import os,signal,socket; {_IGNORE}; {_TELL}; [signal.pause() for _ in range(99)]"
+GENTLE = f"import os,signal,socket,sys; signal.signal(signal.SIGTERM, lambda *_: sys.exit(0)); {_TELL}; signal.pause()"
 BROKEN = "import sys; sys.exit('no luck today')"
 
 
@@ -126,7 +130,55 @@ class SystemdRig(Rig):
         (self.state / f"{unit}.json").write_text(json.dumps({**base, **facts}), encoding="utf-8")
 
 
-RIGS: dict[str, Callable[[Path], Rig]] = {"supervisor": SupervisorRig, "systemd": SystemdRig}
+class LaunchdRig(Rig):
+    """A stand-in for launchctl that runs real processes; plists as bootstrap installs them."""
+
+    odd = "a b&'$HOME"
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.state = folder / "launchd"
+        self.below = self.state / "root"
+        self.below.mkdir(parents=True)
+        for name in ("run", "logs"):
+            (self.root / "shared" / name).mkdir(parents=True)
+        place(folder / "bin", FAKES / "fake_launchctl.py", ("launchctl", "sudo"))
+        os.environ["FAKE_LAUNCHD"] = str(self.state)
+        self.install(NAMES)
+        times = Times(steady=0.3, appear=20, bootstrap=20, vanish=20, between=0.02)
+        self.manager = Launchd(self.root, sudo=("sudo", "-n"), installed_below=self.below, times=times)
+
+    def install(self, services: Sequence[str], **change: object) -> None:
+        """What `definitions --install` does, without the owners."""
+        seconds = dict.fromkeys(services, 1 - STOP_MARGIN_S)  # together with the margin: one second
+        host = replace(Host(str(self.root), "launchd", "me", "me", "staff", seconds), **change)
+        for file in host.definitions():
+            path = placed(file, self.below)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if file.previous and path.is_file():
+                previous = self.below / file.previous.lstrip("/")
+                previous.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(path, previous)
+            path.write_text(file.content or "", encoding="utf-8")
+        stored = host.files()[-1]
+        Path(stored.path).write_text(stored.content or "", encoding="utf-8")
+
+    def said(self, name: str = "gx10.node") -> str:
+        """What the program printed."""
+        return output_of(self.root, names.unit(name)).read_text(encoding="utf-8")
+
+    def calls(self) -> list[str]:
+        """What was asked of sudo, in order."""
+        lines = (self.state / "calls").read_text(encoding="utf-8").splitlines()
+        return [line.removeprefix("-n launchctl ") for line in lines]
+
+    def close(self) -> None:
+        """End whatever is left, the runners of the stand-in with it."""
+        (self.state / "refuse-sudo").unlink(missing_ok=True)
+        super().close()
+
+
+RIGS: dict[str, Callable[[Path], Rig]] = {"supervisor": SupervisorRig, "systemd": SystemdRig, "launchd": LaunchdRig}
 
 
 def place(folder: Path, program: Path, tools: Sequence[str]) -> None:

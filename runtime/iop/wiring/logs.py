@@ -1,10 +1,16 @@
-"""Logging of every iop process: one line per record on stderr, text or JSON, UTC times, without secrets."""
+"""Logging of every iop process: one line per record on stderr, text or JSON, UTC times, without secrets.
+
+Where no journal or supervisor rotates what is said there (launchd, a Windows task), the variable `IOP_LOG_FILE` names a
+file that the process writes and rotates instead.
+"""
 
 import json
 import logging
+import os
 import re
 import sys
 from datetime import UTC, datetime
+from logging.handlers import RotatingFileHandler
 from typing import Literal, TextIO
 
 LogFormat = Literal["text", "json"]
@@ -15,9 +21,18 @@ _SECRET = re.compile(r"(?i)(\bbearer\s+|\bauthorization['\"]?\s*[:=]\s*['\"]?(?:
 _QUIET = ("aiohttp.access", "asyncio", "httpx", "httpcore")
 
 
+#: the variable that names a log file; five older ones are kept beside it
+FILE_VARIABLE = "IOP_LOG_FILE"
+FILE_BYTES = 10 << 20
+FILES_KEPT = 5
+
+
 def configure(level: str, log_format: str, *, stream: TextIO | None = None) -> None:
-    """Send all logs of `level` (debug, info, warning, error) and above to stderr, or to `stream`, as `log_format`."""
-    handler = logging.StreamHandler(stream if stream is not None else sys.stderr)
+    """Send all logs of `level` (debug, info, warning, error) and above to stderr, or to `stream`, as `log_format`.
+
+    Without `stream`, `IOP_LOG_FILE` in the environment goes before stderr; a file that cannot be opened is named there.
+    """
+    handler = logging.StreamHandler(stream) if stream is not None else _own_handler()
     handler.setFormatter(JsonLines() if log_format == "json" else TextLines())
     root = logging.getLogger()
     for old in root.handlers[:]:
@@ -26,6 +41,16 @@ def configure(level: str, log_format: str, *, stream: TextIO | None = None) -> N
     root.setLevel(level.upper())
     for name in _QUIET:
         logging.getLogger(name).setLevel(logging.WARNING)
+
+
+def _own_handler() -> logging.Handler:
+    name = os.environ.get(FILE_VARIABLE)
+    if name:
+        try:
+            return RotatingFileHandler(name, maxBytes=FILE_BYTES, backupCount=FILES_KEPT, encoding="utf-8")
+        except OSError as error:
+            sys.stderr.write(f"warning: {FILE_VARIABLE}={name} cannot be written ({error.strerror}); logging here\n")
+    return logging.StreamHandler(sys.stderr)
 
 
 def redact(text: str) -> str:

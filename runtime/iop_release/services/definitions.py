@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from iop_release.errors import ReleaseError
-from iop_release.services import names, units
+from iop_release.services import names, plists, units
 from iop_release.services.launcher import Launchers
+from iop_release.services.logs import output_of
 
-MANAGERS = ("supervisor", "systemd")
+MANAGERS = ("supervisor", "systemd", "launchd")
 STOP_MARGIN_S = 10  # the system's own patience is longer than the program's
+ROOTS_GROUP = "0"  # wheel on macOS, root elsewhere
 SUDOERS = "/etc/sudoers.d/iop-services"
 
 
@@ -29,6 +31,7 @@ class File:
     owner: str
     group: str
     content: str | None = None
+    previous: str | None = None  # where what this replaces is kept
 
 
 @dataclass(frozen=True)
@@ -165,9 +168,32 @@ def _systemd_after(host: Host) -> list[list[str]]:
     return [*groups, ["systemctl", "daemon-reload"], ["systemctl", "enable", *every]]
 
 
+def _launchd(host: Host) -> list[File]:
+    found = []
+    for name in sorted(host.services):
+        label = names.unit(name)
+        text = daemon(host, name).text()
+        found.append(File(plists.path_of(label), "0644", "root", ROOTS_GROUP, text, plists.previous_of(label)))
+    return [*found, *_sudo_rules(host, plists.sudoers(host.user, host.units), ROOTS_GROUP)]
+
+
+def daemon(host: Host, name: str) -> plists.Daemon:
+    """The launchd daemon of one service."""
+    label = names.unit(name)
+    return plists.Daemon(
+        label=label,
+        arguments=("/bin/sh", "-c", plists.GUARD, str(Launchers(Path(host.root)).path(name))),
+        user=host.service_user,
+        home=host.agents_home or f"/Users/{host.service_user}",
+        root=host.root,
+        output=str(output_of(Path(host.root), label)),
+        stop_s=host.services[name] + STOP_MARGIN_S,
+    )
+
+
 def _nothing(_host: Host) -> list[Any]:
     return []
 
 
-_RENDERERS = {"supervisor": _nothing, "systemd": _systemd}
-_COMMANDS = {"supervisor": _nothing, "systemd": _systemd_after}
+_RENDERERS = {"supervisor": _nothing, "systemd": _systemd, "launchd": _launchd}
+_COMMANDS = {"supervisor": _nothing, "systemd": _systemd_after, "launchd": _nothing}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import grp
 import os
-import pwd
+import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from iop_release.errors import ReleaseError
+from iop_release.services.contract import Service
 from iop_release.services.definitions import SUDOERS, File, Host
 
 
@@ -31,6 +32,17 @@ def differing(host: Host, below: Path = Path("/")) -> list[tuple[str, str]]:
         if not same:
             found.append((file.path, "differs from what this release wants"))
     return found
+
+
+def obstacles(root: Path, wanted: Sequence[Service], below: Path = Path("/")) -> list[str]:
+    """What bootstrap has to bring before these services can run as this release wants, as sentences. Reads only."""
+    host = Host.stored(root)
+    if host is None:
+        return [f"the service definitions of {root} were never installed"]
+    lacking = [service.name for service in wanted if service.name not in host.services]
+    if lacking:
+        return [f"no service definition was installed for {', '.join(lacking)}"]
+    return [f"{path} {what}" for path, what in differing(host, below)]
 
 
 def install(host: Host, below: Path = Path("/"), *, dry_run: bool = False) -> list[str]:
@@ -65,6 +77,8 @@ def _file(file: File, below: Path, *, dry_run: bool) -> bool:
         return False
     if not dry_run:
         path.parent.mkdir(parents=True, exist_ok=True)
+        if file.previous is not None and path.is_file() and path.read_bytes() != raw:
+            _keep(path, below / file.previous.lstrip("/"))
         fresh = path.with_name(f".{path.name}.new")
         fresh.unlink(missing_ok=True)
         with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
@@ -72,6 +86,13 @@ def _file(file: File, below: Path, *, dry_run: bool) -> bool:
         _own(fresh, file)
         fresh.replace(path)
     return True
+
+
+def _keep(path: Path, previous: Path) -> None:
+    """Keep what is replaced, for the case that the new one does not load."""
+    previous.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    shutil.copyfile(path, previous)
+    shutil.copystat(path, previous)
 
 
 def _owned(path: Path, file: File) -> bool:
@@ -90,8 +111,12 @@ def _own(path: Path, file: File) -> None:
 
 
 def _ids(file: File) -> tuple[int, int]:
+    import grp  # not there on Windows
+    import pwd
+
     try:
-        return pwd.getpwnam(file.owner).pw_uid, grp.getgrnam(file.group).gr_gid
+        gid = int(file.group) if file.group.isdecimal() else grp.getgrnam(file.group).gr_gid
+        return pwd.getpwnam(file.owner).pw_uid, gid
     except KeyError as error:
         raise ReleaseError(f"{file.path} needs an account or group that this host does not have: {error}") from error
 

@@ -29,4 +29,14 @@ def _systemd(home: Path) -> ServiceManager:
     return Systemd(home)
 
 
-_MAKERS: dict[str, Callable[[Path], ServiceManager]] = {"supervisor": _supervisor, "systemd": _systemd}
+def _launchd(home: Path) -> ServiceManager:
+    from iop_release.services.launchd import Launchd
+
+    return Launchd(home)
+
+
+_MAKERS: dict[str, Callable[[Path], ServiceManager]] = {
+    "supervisor": _supervisor,
+    "systemd": _systemd,
+    "launchd": _launchd,
+}

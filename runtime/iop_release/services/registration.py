@@ -8,29 +8,28 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from iop_release.errors import ReleaseError
+from iop_release.services.logs import LOG_FILE
+from iop_release.services.plists import Daemon
 from iop_release.services.templates_of import filled
 from iop_release.services.units import Unit
 
 
 @dataclass(frozen=True)
 class System:
-    """One operating system: the node's folder, account and home, the place of its service definition, its templates."""
+    """One operating system: the node's folder, account and home, the place of its service definition, its commands."""
 
     root: str
     user: str
     home: str
     service_path: str
-    service: str
     script: str
 
 
 SYSTEMS = {
-    "macos": System(
-        "/usr/local/iop", "$(id -un)", "$HOME", "/Library/LaunchDaemons/iop-node.plist", "macos.plist", "macos.sh"
-    ),
-    "linux": System("/opt/iop", "iop", "/opt/iop", "/etc/systemd/system/iop-node.service", "linux.service", "linux.sh"),
+    "macos": System("/usr/local/iop", "$(id -un)", "$HOME", "/Library/LaunchDaemons/iop-node.plist", "macos.sh"),
+    "linux": System("/opt/iop", "iop", "/opt/iop", "/etc/systemd/system/iop-node.service", "linux.sh"),
     # S-1-5-19 is LOCAL SERVICE in every language of Windows
-    "windows": System("C:\\iop", "S-1-5-19", "", "the scheduled task iop-node", "windows.xml", "windows.ps1"),
+    "windows": System("C:\\iop", "S-1-5-19", "", "the scheduled task iop-node", "windows.ps1"),
 }
 
 
@@ -52,7 +51,9 @@ class NodeHost:
 
     def service(self) -> str:
         """The definition of the node's service: systemd unit, launchd plist or task XML."""
-        return self._unit().text() if self.platform == "linux" else filled(self.system.service, self._values())
+        if self.platform == "windows":
+            return filled("windows.xml", self._values())
+        return self._unit().text() if self.platform == "linux" else self._daemon().text()
 
     def bootstrap(self, node_yaml: str, token_file: str, wheel: str) -> str:
         """The commands that install the node on a fresh host, service definition and node.yaml included.
@@ -72,7 +73,14 @@ class NodeHost:
     def _unit(self) -> Unit:
         root, user = self._values()["root"], self.system.user
         command = (f"{root}/venv/bin/iop-node", "--config", f"{root}/node.yaml", "serve")
-        return Unit(f"iop node {self.node_id}", "node", command, root, user, user, (f"{root}/state",), notifies=False)
+        return Unit(f"iop node {self.node_id}", "node", command, root, user, user, (f"{root}/state",))
+
+    def _daemon(self) -> Daemon:
+        values = self._values()
+        root = values["root"]
+        command = (f"{root}/venv/bin/iop-node", "--config", f"{root}/node.yaml", "serve")
+        env = {LOG_FILE: f"{root}/logs/node.log"}
+        return Daemon("iop-node", command, values["user"], values["home"], root, f"{root}/logs/node.out", env=env)
 
     def _values(self) -> dict[str, str]:
         system = self.system

@@ -11,7 +11,7 @@ from iop_release.errors import ReleaseError
 from iop_release.services import names, tool, units
 from iop_release.services.contract import Running, Service
 from iop_release.services.definitions import Host
-from iop_release.services.installed import differing
+from iop_release.services.installed import obstacles
 from iop_release.services.launcher import Launchers
 
 _SHOWN = ("Id", "LoadState", "ActiveState", "SubState", "MainPID", "Result", "NRestarts", "NeedDaemonReload")
@@ -72,20 +72,17 @@ class Systemd:
 
     def obstacles(self, wanted: Sequence[Service]) -> list[str]:
         """What bootstrap has to do first: units that are missing, differ from this release's, or are not read yet."""
+        found = obstacles(self._root, wanted, self._below)
         host = Host.stored(self._root)
-        if host is None:
-            return [f"the service definitions of {self._root} were never installed"]
-        lacking = [service.name for service in wanted if service.name not in host.services]
-        if lacking:
-            return [f"no service definition was installed for {', '.join(lacking)}"]
+        if found or host is None:
+            return found
         for service in wanted:
             if service.listeners and service.listeners != host.addresses:
                 return [
                     f"the sockets of {service.name} were installed for {dict(host.addresses)}, not {service.listeners}"
                 ]
-        found = [f"{path} {what}" for path, what in differing(host, self._below)]
         stale = [unit for unit, state in self._show(host.units).items() if state["NeedDaemonReload"] == "yes"]
-        return found or [f"systemd has not read {unit}.service again since it changed" for unit in stale]
+        return [f"systemd has not read {unit}.service again since it changed" for unit in stale]
 
     def ensure(self) -> None:
         """Nothing to do: systemd is there, or it is no host of systemd. Raises `ReleaseError`."""

@@ -139,7 +139,7 @@ def rest(text: str) -> str:
 
 
 def _unbroken(text: str) -> str:
-    """systemd 257 hands credentials to its starter separated by blanks, so that such a service does not start."""
+    """No blanks: systemd 257 separates what it hands to its starter by them, and such a service does not start."""
     if any(char.isspace() for char in text):
         raise ReleaseError(f"systemd cannot load a credential from this path: {text!r}", "choose one without blanks")
     return rest(text)

@@ -4,9 +4,12 @@ import io
 import json
 import logging
 import re
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
 
 import pytest
 
+from iop.wiring import logs
 from iop.wiring.logs import configure, redact
 
 
@@ -57,3 +60,42 @@ def test_levels_and_quiet_access_log() -> None:
 def test_credentials_are_redacted(text: str, clean: str) -> None:
     """What looks like a credential never reaches a log line."""
     assert redact(text) == clean
+
+
+def test_a_log_file_is_written_and_rotated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nobody rotates stderr: five older files at most, and nothing on stderr."""
+    path = tmp_path / "node.log"
+    monkeypatch.setenv("IOP_LOG_FILE", str(path))
+    monkeypatch.setattr(logs, "FILE_BYTES", 300)
+    configure("info", "text")
+    try:
+        for number in range(60):
+            logging.getLogger("iop.x").info("line %d", number)
+    finally:
+        _close()
+
+    assert path.read_text(encoding="utf-8").rstrip().endswith("line 59")
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["node.log", *(f"node.log.{n}" for n in range(1, 6))]
+    assert max(one.stat().st_size for one in tmp_path.iterdir()) <= 300
+
+
+def test_a_log_file_that_cannot_be_written_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The process runs all the same, and logs to stderr."""
+    monkeypatch.setenv("IOP_LOG_FILE", str(tmp_path / "none" / "x.log"))
+    configure("info", "text")
+    logging.getLogger("iop.x").info("still here")
+
+    told = capsys.readouterr().err.splitlines()
+    assert "cannot be written (No such file or directory); logging here" in told[0]
+    assert told[1].endswith("still here")
+
+
+def _close() -> None:
+    """Let go of the file that `configure` opened."""
+    root = logging.getLogger()
+    for handler in root.handlers[:]:
+        if isinstance(handler, RotatingFileHandler):
+            root.removeHandler(handler)
+            handler.close()

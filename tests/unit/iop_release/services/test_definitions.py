@@ -1,6 +1,7 @@
 """iop_release.services.definitions: everything that bootstrap installs for one host."""
 
 import json
+import plistlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -76,6 +77,21 @@ def test_supervisor_needs_nothing_of_root() -> None:
     """No folders, files or commands."""
     host = replace(HOST, manager="supervisor", credentials={})
     assert (host.folders(), host.files(), host.commands_after()) == ([], [], [])
+
+
+def test_a_launchd_host() -> None:
+    """A plist per service that root owns, with the one before kept aside, and rules for launchctl."""
+    host = replace(HOST, manager="launchd", credentials={}, service_user="lab", group="staff")
+    files = {file.path: file for file in host.files()}
+    plist = files["/Library/LaunchDaemons/iop-engine-mlx.plist"]
+    assert (plist.mode, plist.owner, plist.group) == ("0644", "root", "0")
+    assert plist.previous == "/var/db/iop/iop-engine-mlx.plist"
+    told = plistlib.loads(str(plist.content).encode())
+    assert told["ProgramArguments"][-1] == "/srv/iop/shared/run/iop-engine-mlx.sh"
+    assert (told["UserName"], told["ExitTimeOut"]) == ("lab", 50)
+    assert told["EnvironmentVariables"]["HOME"] == "/home/iop"
+    assert "NOPASSWD: /bin/launchctl kickstart -k system/iop-node\n" in str(files[SUDOERS].content)
+    assert host.commands_after() == []
 
 
 @pytest.mark.parametrize(

@@ -69,6 +69,21 @@ def test_what_was_changed_by_hand_is_seen_and_mended(
     assert (install(host, below), differing(host, below)) == ([], [])
 
 
+def test_what_is_replaced_is_kept_where_the_file_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The text before the last change, so that launchd can go back to it; the same text again changes nothing there."""
+    _own(monkeypatch)
+    host = Host("/srv/iop", "launchd", "root", ME, GROUP, {"mac.node": 40})
+    kept = tmp_path / "var/db/iop/iop-node.plist"
+    install(host, tmp_path)
+    assert not kept.exists()
+    first = (tmp_path / "Library/LaunchDaemons/iop-node.plist").read_bytes()
+
+    install(replace(host, services={"mac.node": 50}), tmp_path)
+    install(replace(host, services={"mac.node": 50}), tmp_path)
+
+    assert kept.read_bytes() == first
+
+
 def test_rules_that_visudo_refuses_are_not_installed(
     host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -45,7 +45,8 @@ def test_the_plist_is_one() -> None:
         True,
     )
     assert told["ExitTimeOut"] > 30
-    assert told["Umask"] == 0o077
+    assert told["Umask"] == 0o027
+    assert told["EnvironmentVariables"]["IOP_LOG_FILE"] == "/usr/local/iop/logs/node.log"
 
 
 def test_the_task_is_one() -> None:
@@ -93,5 +94,6 @@ def test_the_wheel_holds_the_templates(tmp_path: Path) -> None:
     builder = pytest.importorskip("hatchling.builders.wheel").WheelBuilder(str(root))
     wheel = next(iter(builder.build(directory=str(tmp_path), versions=["standard"])))
     names = set(zipfile.ZipFile(wheel).namelist())
-    wanted = {name for system in SYSTEMS.values() for name in (system.service, system.script)}
+    wanted = {path.name for path in (root / "runtime/iop_release/services/templates").iterdir()}
+    assert {system.script for system in SYSTEMS.values()} <= wanted
     assert {f"iop_release/services/templates/{name}" for name in wanted} <= names

@@ -121,6 +121,6 @@ def test_a_path_that_a_unit_cannot_hold(root: str) -> None:
 
 
 def test_credentials_from_a_path_with_a_blank_are_refused() -> None:
-    """systemd accepts the unit, and then does not start the service: `Failed to deserialize`."""
+    """With one, systemd accepts the unit, and then does not start the service: `Failed to deserialize`."""
     with pytest.raises(ReleaseError, match="cannot load a credential"):
         replace(BASE, credentials=(("a", "/srv/i op/a"),)).text()
