@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 MARK = "iop-release="
+HOLDER = "iop-holder="  # followed by the folder whose service manager started that holder of sockets
 _PROC = Path("/proc")
 
 
@@ -46,6 +47,8 @@ def table() -> list[Process]:
 def services_under(home: Path, everyone: Iterable[Process]) -> list[Process]:
     """Processes that a service manager started from a release below `home/hosts/*/releases/` or `home/releases/`.
 
+    Holders of sockets come first: who ends them all must not have a holder start its worker again.
+
     Known by their program, or by the argument `iop-release=<folder>` that every service of ours carries, because a
     framework Python on macOS hides argv[0]. Commands that a person runs go through `current` and are not among them.
     """
@@ -55,7 +58,10 @@ def services_under(home: Path, everyone: Iterable[Process]) -> list[Process]:
     def ours(part: str) -> bool:
         return part.startswith(releases) or (part.startswith(hosts) and middle in part)
 
-    return [one for one in everyone if any(ours(part.removeprefix(MARK)) for part in one.argv[:1] + _marked(one.argv))]
+    everyone = list(everyone)
+    holders = [one for one in everyone if f"{HOLDER}{home.absolute()}" in one.argv]
+    found = [one for one in everyone if any(ours(part.removeprefix(MARK)) for part in one.argv[:1] + _marked(one.argv))]
+    return holders + [one for one in found if one not in holders]
 
 
 def _marked(argv: tuple[str, ...]) -> tuple[str, ...]:

@@ -18,8 +18,8 @@ from iop.transport.tls import HANDSHAKE_WITHIN, SHUTDOWN_WITHIN, ServerTls, acce
 
 _log = logging.getLogger(__name__)
 
-#: connections that wait to be accepted
-BACKLOG = 1024
+#: connections that wait to be accepted; the system may allow fewer
+BACKLOG = 4096
 #: handshakes under way at once; more connections are closed at once
 MAX_HANDSHAKES = 512
 #: seconds to wait when the system has no more files for new connections

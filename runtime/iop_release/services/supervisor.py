@@ -15,6 +15,8 @@ from iop_release import processes
 from iop_release.errors import ReleaseError
 from iop_release.services import supervisor_conf as conf
 from iop_release.services.contract import Running, Service
+from iop_release.services.held import Held
+from iop_release.services.launcher import Launchers
 from iop_release.services.supervisor_rpc import BAD_NAME, NOT_RUNNING, SupervisorRpc, Unreachable
 
 UP_WITHIN = 20.0  # seconds for supervisord to answer on its socket
@@ -35,11 +37,7 @@ class Supervisor:
 
     def running(self) -> dict[str, Running]:
         """All programs it knows, by name; empty when it is not up."""
-        try:
-            found = self._rpc().call("getAllProcessInfo")
-        except Unreachable:
-            return {}
-        return {one["name"]: _running(one) for one in found}
+        return {name: self._held(name).running(one) for name, one in self._programs_known().items()}
 
     def obstacles(self, wanted: Sequence[Service]) -> list[str]:  # noqa: ARG002 - the contract's signature
         """None: nothing here wants root."""
@@ -65,7 +63,25 @@ class Supervisor:
             self._end_orphans()
 
     def start(self, service: Service, log: Path) -> Running:
-        """Install this definition, start it, and return when it has stayed up for a second."""
+        """Install this definition, start it, and return when it has stayed up for a second.
+
+        One with `listeners` runs behind a holder, which stays as long as it and the addresses do.
+        """
+        if not service.listeners:
+            return self._start(service, log)
+        held = self._held(service.name)
+        program = held.program(service)
+        held.install(service)
+        holder, before = self._programs_known().get(service.name), held.state()
+        same = self._text(service.name) == conf.program_text(program, log)
+        if holder is not None and holder.pid is not None and before is not None and same:
+            self._rpc().call("signalProcess", service.name, "HUP")
+        else:
+            self.stop(service.name)
+            holder, before = self._start(program, log), None
+        return held.wait(holder, before, lambda: f"the end of {log}:\n{tail(log)}")
+
+    def _start(self, service: Service, log: Path) -> Running:
         self._programs.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._file(service.name).write_text(conf.program_text(service, log), encoding="utf-8")
         rpc = self._rpc()
@@ -156,7 +172,7 @@ class Supervisor:
 
     def _end_orphans(self) -> list[str]:
         everyone = processes.table()
-        known = [one.pid for one in self.running().values() if one.pid]
+        known = [one.pid for one in self._programs_known().values() if one.pid]
         lost = processes.without_family(processes.services_under(self._home, everyone), known, everyone)
         for one in lost:
             if not processes.end(one, within=5.0):
@@ -178,6 +194,21 @@ class Supervisor:
 
     def _file(self, name: str) -> Path:
         return self._programs / f"{name}.conf"
+
+    def _text(self, name: str) -> str | None:
+        file = self._file(name)
+        return file.read_text(encoding="utf-8") if file.is_file() else None
+
+    def _held(self, name: str) -> Held:
+        return Held(name, self._folder / "held", Launchers(self._home), self._home, self._python)
+
+    def _programs_known(self) -> dict[str, Running]:
+        """What supervisord itself knows: of a service with listeners, the holder."""
+        try:
+            found = self._rpc().call("getAllProcessInfo")
+        except Unreachable:
+            return {}
+        return {one["name"]: _running(one) for one in found}
 
 
 def tail(log: Path, lines: int = 15) -> str:
