@@ -11,8 +11,8 @@ passed on. A worker that ends by itself is started again, after a pause that gro
 `lifeline`, whose end of file tells that this process is gone. Exit code: the worker's; 1 when an
 address cannot be had, 2 for wrong usage.
 
-FILE holds JSON while this process lives: `holder`, `worker` (process ids; null between two workers), `number` (of
-the worker, from 1), `ready`, `status` (what it says of itself), `release` (of its ready line), `ends` (workers that ended
+FILE holds JSON while this process lives: `holder`, `worker` (process ids; null between two workers), `number` (of the
+worker, from 1), `ready`, `status` (what it says of itself), `release` (of its ready line), `ends` (workers that ended
 by themselves), `last_end` (how the last one did), `listeners` (name: address).
 """
 
