@@ -19,7 +19,7 @@ ANY_PYTHON = $(if $(wildcard $(PYTHON)),$(PYTHON),$(BASE_PYTHON))
 LAUNCH = $(PYTHON) playbooks/launch.py
 
 .DEFAULT_GOAL := help
-.PHONY: help tools env venv dev down clean check lint operator-inventory test test-fast test-cluster test-engines test-clients test-deploy walk mutants smoke locks lab lab-down lab-status
+.PHONY: help tools env venv dev down clean check lint operator-inventory test test-fast test-cluster test-engines test-clients test-deploy test-lab walk mutants smoke locks lab lab-win lab-down lab-status
 
 help: ## list the targets and their settings
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | awk -F'|' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -105,8 +105,14 @@ walk: $(READY) ## walk the admission machine for longer, with new choices each t
 mutants: $(READY) ## put faults into the admission machine, one at a time: each must make a test fail (some minutes)
 	$(PYTHON) -m tests.mutants.run $(ARGS)
 
+test-lab: $(READY) ## three booted hosts on this machine, and what is deployed to them (Linux, root)
+	$(PYTHON) -m pytest --durations=10 tests/lab
+
 lab: ## boot three hosts on this machine: real systemd, real sshd (Linux, root)
 	@tests/lab/lab.sh up
+
+lab-win: $(READY) ## the same, with a Windows Python under wine on onexplayer, for trying by hand (2 GB, some minutes once)
+	@LAB_WIN=1 LAB_PIP="$(abspath $(PYTHON)) -m pip" tests/lab/lab.sh up
 
 lab-down: ## stop the lab, leave nothing of it
 	@tests/lab/lab.sh down

@@ -41,26 +41,40 @@ mirror() {
   echo "$uri"
 }
 
-# The base root folder, made once per recipe and kept in the cache; $BASE is its path. About half a minute, 280 MB.
+# The base root folders, made once per recipe and kept in the cache: $BASE, about half a minute and 200 MB; with LAB_WIN also
+# $WINE_BASE, some minutes and 2 GB.
 base() {
-  BASE=$CACHE/$SUITE-$(echo "$PACKAGES $RECIPE" | sha256sum | cut -c1-12)
-  [ -d "$BASE" ] && return 0
+  make_base BASE "$SUITE" "$PACKAGES" "$RECIPE"
+  if [ -n "${LAB_WIN:-}" ]; then make_base WINE_BASE "$SUITE-wine" "$WINE_PACKAGES" "$RECIPE.$WINE_RECIPE"; fi
+}
+
+make_base() { # VARIABLE NAME PACKAGES RECIPE: the variable becomes the path of a base that is there
+  local path
+  path=$CACHE/$2-$(echo "$3 $4" | sha256sum | cut -c1-12)
+  printf -v "$1" %s "$path"
+  [ -d "$path" ] && return 0
   mkdir -p "$CACHE"
   exec 8>"$CACHE/lock"
   flock 8 # another checkout may be making the same one
-  if [ ! -d "$BASE" ]; then
-    local uri
-    uri=$(mirror)
-    say "making the base ($SUITE, about half a minute, once): $BASE"
-    rm -rf "$BASE.part"
-    mmdebstrap -q --variant=minbase --format=directory --include="$PACKAGES" \
-      --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/doc/*' \
-      --dpkgopt='path-exclude=/usr/share/locale/*' --customize-hook="$HERE/lab.sh customize-base \"\$1\"" \
-      "$SUITE" "$BASE.part" "deb $uri $SUITE main" >&2 || fail "mmdebstrap could not make $BASE from $uri"
-    mv "$BASE.part" "$BASE"
-    say "base made: $(du -sh "$BASE" | cut -f1)"
+  if [ ! -d "$path" ]; then
+    say "making a base, once: $path"
+    [ -d "$path.debian" ] || debian "$path.debian" "$3"
+    [ "$1" = BASE ] || add_windows "$path.debian"
+    mv "$path.debian" "$path"
+    say "base made: $(du -sh "$path" | cut -f1)"
   fi
   exec 8>&-
+}
+
+debian() { # ROOT PACKAGES: whole or not there
+  local uri
+  uri=$(mirror)
+  rm -rf "$1.part"
+  mmdebstrap -q --variant=minbase --format=directory --include="$2" \
+    --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/doc/*' \
+    --dpkgopt='path-exclude=/usr/share/locale/*' --customize-hook="$HERE/lab.sh customize-base \"\$1\"" \
+    "$SUITE" "$1.part" "deb $uri $SUITE main" >&2 || fail "mmdebstrap could not make $1 from $uri"
+  mv "$1.part" "$1"
 }
 
 # What every host of the lab has beyond Debian's packages (mmdebstrap calls this with the new root folder).

@@ -11,7 +11,6 @@ begin() {
   chmod 700 "$STATE" "$RUN"
   printf '%s\n' "$CHECKOUT" >"$DIR/checkout.new"
   mv "$DIR/checkout.new" "$DIR/checkout" # whole or not there: clear_stale of another lab reads it
-  printf '%s\n' "$BASE" >"$DIR/base"
   : >"$STATE/known_hosts"
   ssh-keygen -q -t ed25519 -N '' -C lab -f "$STATE/id"
   ssh_config >"$STATE/ssh_config"
@@ -36,6 +35,7 @@ ssh_config() {
   local one
   echo "# written by $ME up; valid until $ME down"
   for one in "${HOSTS[@]}"; do printf 'Host %s\n  HostName %s\n' "$one" "${ADDRESS[$one]}"; done
+  printf 'Host onexplayer-windows\n  HostName %s\n  Port 2222\n' "${ADDRESS[onexplayer]}"
   cat <<END
 Host *
   User lab
@@ -73,7 +73,12 @@ seed() {
   } >"$upper/etc/hosts"
   truncate -s 6G "$DIR/$one/disk.img" # sparse: it takes what is written
   mkfs.ext4 -q -m 0 -L srv "$DIR/$one/disk.img"
+  printf '%s\n' "$BASE" >"$DIR/$one/base"
   if [ "$one" = mac ]; then seed_launchd "$upper"; fi
+  if [ "$one" = onexplayer ] && [ -n "${LAB_WIN:-}" ]; then
+    printf '%s\n' "$WINE_BASE" >"$DIR/$one/base"
+    seed_windows "$upper"
+  fi
 }
 
 # The Mac's service manager: a strict stand-in for launchctl, and a unit that loads /Library/LaunchDaemons at boot.
@@ -110,7 +115,7 @@ start() {
         --network-namespace-path="/run/netns/$prefix-$one" \
         --link-journal=no --resolv-conf=off --timezone=off --console=pipe || code=$?
     done
-  ' lab "$PREFIX" "$1" "$(cat "$DIR/base")" "$DIR/$1" </dev/null >>"$DIR/$1/console.log" 2>&1 8>&- 9>&- &
+  ' lab "$PREFIX" "$1" "$(cat "$DIR/$1/base")" "$DIR/$1" </dev/null >>"$DIR/$1/console.log" 2>&1 8>&- 9>&- &
 }
 
 # Its systemd has finished booting, and a login by ssh works.

@@ -23,6 +23,7 @@
 #
 # State: build/lab/ of the checkout (ssh_config, key, known_hosts) and LAB_DIR (overlays, disks).
 # Settings: LAB_DIR=/var/tmp/iop-lab  LAB_CACHE=/var/cache/iop-lab  LAB_SUITE=trixie|bookworm  LAB_MIRROR=URL
+#   LAB_WIN=1 (onexplayer also runs a Windows Python under wine, ssh host onexplayer-windows; for trying by hand)
 # Exit codes: 0 done, 1 failed (what and where is said), 2 wrong use, 3 cannot run on this machine (needs root, Linux,
 # namespaces).
 set -euo pipefail
@@ -58,6 +59,7 @@ usage() {
 }
 
 . "$HERE/base.sh"
+. "$HERE/windows.sh"
 . "$HERE/hosts.sh"
 . "$HERE/faults.sh"
 
@@ -104,6 +106,7 @@ up() {
     start "$one"
   done
   for one in "${HOSTS[@]}"; do wait_up "$one"; done
+  if [ -n "${LAB_WIN:-}" ]; then wait_windows; fi
   say "up: ${HOSTS[*]} (try: ssh -F build/lab/ssh_config gx10)"
 }
 

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -33,14 +34,19 @@ def _until_served(lab: Lab, host: str) -> None:
 
 
 @pytest.fixture
-def served(healed: Lab) -> Lab:
+def served(healed: Lab) -> Iterator[Lab]:
     """gx10 serves a file from its disk, as an enabled systemd unit."""
     unit = "/etc/systemd/system/name.service"
     install = f'printf %s "$1" >{unit} && hostname >/srv/name && systemctl enable --now --quiet name'
     done = healed.exec("gx10", "sh", "-c", install, "sh", SAYS_ITS_NAME)
     assert done.code == 0, done.err
     _until_served(healed, "gx10")
-    return healed
+    yield healed
+    healed.repair()
+    remove = (
+        f"systemctl disable --now --quiet name; rm -f {unit} /srv/name /srv/kept /srv/more; systemctl daemon-reload"
+    )
+    assert healed.exec("gx10", "sh", "-c", remove).code == 0
 
 
 @pytest.mark.parametrize("host", HOSTS)
@@ -64,7 +70,7 @@ def test_the_ssh_config_works_from_any_folder(lab: Lab, tmp_path: Path) -> None:
 def test_a_wrong_host_key_is_refused(lab: Lab, tmp_path: Path) -> None:
     """A host that shows another key than the one made for it is not spoken to."""
     known = (ROOT / "build/lab/known_hosts").read_text(encoding="ascii").splitlines()
-    keys = {line.split()[0].split(",")[1]: line.split()[2] for line in known}
+    keys = {line.split()[0].split(",")[1]: line.split()[2] for line in known if "," in line}
     wrong = tmp_path / "known_hosts"
     wrong.write_text(f"{lab.address('gx10')} ssh-ed25519 {keys['mac']}\n", encoding="ascii")
 
