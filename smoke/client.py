@@ -141,11 +141,14 @@ def read_whole(body: bytes, answer: _Answer) -> None:
 
 
 @asynccontextmanager
-async def connect(base_url: str) -> AsyncIterator[Client]:
-    """Open a client of an OpenAI base URL. Proxy settings of the environment are ignored."""
+async def connect(base_url: str, key: str | None = None) -> AsyncIterator[Client]:
+    """Open a client of an OpenAI base URL that shows this API key. Proxy settings of the environment are ignored."""
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
     timeout = httpx.Timeout(SILENCE_S, connect=30.0)
-    async with httpx.AsyncClient(base_url=base_url, trust_env=False, timeout=timeout, limits=limits) as http:
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    async with httpx.AsyncClient(
+        base_url=base_url, headers=headers, trust_env=False, timeout=timeout, limits=limits
+    ) as http:
         yield Client(http)
 
 

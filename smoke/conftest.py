@@ -7,12 +7,15 @@ import os
 from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from iop.admin.forwards import Forwards
 from iop.config.inventory import Inventory
 from smoke import report, target
 from smoke.history import Environment, History, merge
 from smoke.judge import closing_line, judge
+from smoke.reach import Reach, plain, reach
 from smoke.rounds import Bench
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -30,6 +33,8 @@ class Run:
         self.folder = folder
         self.environment = environment
         self.outcomes: dict[str, str] = {}
+        self.forwards = Forwards(inventory)
+        self.reach = plain(inventory)
         self.line: str | None = None
         self.blockers: list[str] = []
 
@@ -74,6 +79,7 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """In the process that reports, listen to the tests' outcomes."""
     if (run := config.stash.get(RUN, None)) is not None:
+        run.reach = reach(run.inventory, run.forwards)
         config.pluginmanager.register(run, "smoke-run")
         History(run.folder, "controller").append(run.environment)
 
@@ -93,6 +99,7 @@ def pytest_configure_node(node: object) -> None:
     node.workerinput["smoke"] = {  # type: ignore[attr-defined]  # as above
         "inventory": run.inventory.model_dump_json(),
         "folder": str(run.folder),
+        "reach": msgspec.to_builtins(run.reach),
     }
 
 
@@ -124,7 +131,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Say the one line that sums it up, after everything pytest has to say."""
     run = config.stash.get(RUN, None)
-    if run is not None and run.line is not None:
+    if run is None:
+        return
+    run.forwards.close()
+    if run.line is not None:
         terminal = config.pluginmanager.get_plugin("terminalreporter")
         if terminal is not None:
             terminal.write_line(run.line)
@@ -136,11 +146,20 @@ def bench(request: pytest.FixtureRequest, worker: str) -> Bench:
     config = request.config
     given = getattr(config, "workerinput", {}).get("smoke")
     if given is None:
-        inventory, folder = config.stash[RUN].inventory, config.stash[RUN].folder
+        run = config.stash[RUN]
+        inventory, folder, reached = run.inventory, run.folder, run.reach
     else:
         inventory, folder = Inventory.model_validate_json(given["inventory"]), Path(given["folder"])
-    history = History(folder, worker)
-    return Bench(inventory, target.environment(inventory), history, folder.name, quiet_wait=config.option.quiet_wait)
+        reached = msgspec.convert(given["reach"], Reach)
+    history, env = History(folder, worker), target.environment(inventory)
+    return Bench(inventory, env, history, folder.name, quiet_wait=config.option.quiet_wait, reach=reached)
+
+
+@pytest.fixture(autouse=True)
+def _reached(bench: Bench, request: pytest.FixtureRequest) -> None:
+    """Where nothing can be reached at all, each case is blocked by that and by nothing else."""
+    if bench.reach.trouble:
+        pytest.fail(f"blocked: {bench.blocked(request.node.name, bench.reach.trouble)}", pytrace=False)
 
 
 @pytest.fixture(scope="session")

@@ -31,6 +31,7 @@ class Environment(msgspec.Struct, frozen=True, tag=True):
     models: tuple[str, ...]
     smoke_model: str
     cli_model: str | None
+    hosts: dict[str, str] = {}  # real hosts: name -> address; empty on loopback
 
     @property
     def capacity(self) -> int:

@@ -22,6 +22,8 @@ def lines(run: str, judgement: Judgement, outcomes: Mapping[str, str], line: str
     if env.banner:
         yield from (env.banner, "")
     yield from (f"# Smoke of {env.env}, run {run}", "", f"**{line}**", "")
+    if env.hosts:
+        yield from ("Hosts: " + ", ".join(f"{name} at {address}" for name, address in env.hosts.items()) + ".", "")
     yield from _blockers(judgement)
     yield from _bursts(judgement)
     yield from _cases(judgement)

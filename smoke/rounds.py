@@ -17,6 +17,7 @@ from iop.config.inventory import Inventory
 from smoke.client import Ask, Client, Endpoint, Line, connect
 from smoke.facts import missing
 from smoke.history import Blocker, Engine, Environment, History, Logged, Request, Round, RoundKind, Snapshot, now
+from smoke.reach import Reach, api_key, plain
 from smoke.verdicts import RoundView, Verdict, judge_round, void
 
 #: further attempts after a void round, then a blocker
@@ -99,13 +100,22 @@ class Bench:
     """One worker's tools: the target, the history, and how many tokens made the last burst overlap."""
 
     def __init__(
-        self, inventory: Inventory, env: Environment, history: History, run: str, *, quiet_wait: float
+        self,
+        inventory: Inventory,
+        env: Environment,
+        history: History,
+        run: str,
+        *,
+        quiet_wait: float,
+        reach: Reach | None = None,
     ) -> None:
         self.inventory = inventory
         self.env = env
         self.history = history
         self.run = run
         self.quiet_wait = quiet_wait
+        self.reach = reach or plain(inventory)
+        self.key = None if self.reach.trouble else api_key(inventory)
         self._tokens = FIRST_TOKENS
 
     async def prove(self, case: str, kind: RoundKind, act: Act) -> list[Verdict]:
@@ -137,7 +147,7 @@ class Bench:
         return Blocked("; ".join(reasons))
 
     async def _round(self, case: str, round_id: str, kind: RoundKind, act: Act) -> RoundView:
-        async with self._watch(round_id) as watch, connect(self.inventory.openai_url) as client:
+        async with self._watch(round_id) as watch, connect(self.reach.openai, self.key) as client:
             before = await self._quiet(case, watch)
             engines = await self._engine_stats()
             async with asyncio.timeout(STEP_S), asyncio.TaskGroup() as group:
@@ -148,7 +158,7 @@ class Bench:
                 sampler.cancel()
             after = await self._settle(watch)
             first, last = before["events"]["last_seq"], after["events"]["last_seq"]
-            events = await asyncio.to_thread(read_log, self.inventory.admin_url, first, last)
+            events = await asyncio.to_thread(read_log, self.reach.admin, first, last)
             counters = _pairs(round_id, engines, await self._engine_stats())
         requests = tuple(task.result() for task in stage.tasks)
         ids = tuple(line.ask.request_id for line in stage.lines)
@@ -202,7 +212,7 @@ class Bench:
 
     @asynccontextmanager
     async def _watch(self, round_id: str) -> "AsyncIterator[_Watch]":
-        reader = AsyncAdminReader(self.inventory.admin_url, timeout=30.0)
+        reader = AsyncAdminReader(self.reach.admin, timeout=30.0)
         try:
             yield _Watch(reader, self.history, round_id)
         finally:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from iop.config.inventory import Inventory, InventoryError, load_inventory
 from smoke.history import Environment, now
+from smoke.reach import where
 
 
 class TargetError(Exception):
@@ -39,6 +40,7 @@ def environment(inventory: Inventory) -> Environment:
         models=tuple(model.id for model in inventory.models),
         smoke_model=inventory.smoke_model,
         cli_model=next((model.id for model in inventory.models if model.direct), None),
+        hosts=where(inventory),
     )
 
 

@@ -48,7 +48,7 @@ def test_answers(bench: Bench, endpoint: Endpoint) -> None:
 
 async def _one_of_each(bench: Bench, endpoint: Endpoint) -> list[Request]:
     answers = []
-    async with connect(bench.inventory.openai_url) as client:
+    async with connect(bench.reach.openai, bench.key) as client:
         for stream in (False, True):
             request_id = f"smoke-{bench.run}-{endpoint}-{'stream' if stream else 'whole'}"
             ask = Ask(endpoint, request_id, endpoint, bench.env.smoke_model, 32, stream=stream)

@@ -15,9 +15,9 @@ def test_official_sdk(bench: Bench) -> None:
     """The SDK lists the models and reads chat and responses, streamed and not."""
     from openai import DefaultHttpxClient, OpenAI  # here, since it takes a second that only this case needs
 
-    model, url = bench.env.smoke_model, bench.inventory.openai_url
+    model, url = bench.env.smoke_model, bench.reach.openai
     http = DefaultHttpxClient(trust_env=False, timeout=900.0)
-    with OpenAI(base_url=url, api_key="none", max_retries=0, http_client=http) as client:
+    with OpenAI(base_url=url, api_key=bench.key or "none", max_retries=0, http_client=http) as client:
         models = [entry.id for entry in client.models.list().data]
         texts = {
             "chat": _chat(client, model),

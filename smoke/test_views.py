@@ -1,7 +1,6 @@
 """Cases that only read, or are refused: they run beside the bursts."""
 
 import json
-import subprocess
 import time
 from typing import Any
 
@@ -9,9 +8,12 @@ import httpx
 import pytest
 
 from iop.admin.client import AdminRefused, AdminUnreachable, ControlClient
+from iop.admin.ssh_trouble import SshTrouble
+from iop.ops.shell import Shell
 from smoke.facts import missing
 from smoke.history import Blocker, now
 from smoke.holding import blockers, see
+from smoke.reach import edge_command, token_options
 from smoke.rounds import Bench
 
 #: seconds for one ordinary answer on a slow machine
@@ -31,7 +33,7 @@ def test_models(bench: Bench) -> None:
     """`/v1/models` lists exactly the configured models, and each can be asked for by its id."""
     with (
         blockers(bench, "models"),
-        httpx.Client(base_url=bench.inventory.openai_url, trust_env=False, timeout=PATIENCE_S) as http,
+        httpx.Client(base_url=bench.reach.openai, headers=_shown(bench), trust_env=False, timeout=PATIENCE_S) as http,
     ):
         listed = http.get("/models").raise_for_status().json()
         one = http.get(f"/models/{bench.env.smoke_model}").raise_for_status().json()
@@ -40,20 +42,17 @@ def test_models(bench: Bench) -> None:
 
 def test_config_refresh_has_nothing_to_do(bench: Bench) -> None:
     """The operator's dry-run of the deployed config on the live Edge plans nothing."""
-    home, addr = bench.inventory.home, bench.inventory.admin_url.removeprefix("http://")
-    edge = home / "bin" / "edge"
-    if not edge.exists():
-        reason = f"{edge} is missing: is {bench.env.env} deployed from this checkout?"
+    edge, options = edge_command(bench.inventory), token_options(bench.inventory)
+    addr = bench.inventory.admin_url.removeprefix("http://")
+    arguments = [*f"config refresh --mode dry-run --addr {addr} --json".split(), *options]
+    reason = f"{edge[0]} is missing: is {bench.env.env} deployed from this checkout?"
+    try:  # on the Edge's host, where the live config is
+        done = Shell(bench.inventory, bench.inventory.edge_host).run([*edge, *arguments], patience=PATIENCE_S)
+    except SshTrouble as error:
+        done, reason = None, str(error)
+    if done is None or done.code == 127:
         pytest.fail(f"blocked: {bench.blocked('config-refresh', reason)}", pytrace=False)
-    arguments = f"config refresh --mode dry-run --addr {addr} --json".split()
-    done = subprocess.run(  # noqa: S603 - the deployed program, by its full path
-        [str(edge), "--config", str(home / "edge.yaml"), *arguments],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    data = {"exit": done.returncode, "plan": _json(done.stdout), "stderr": done.stderr[-500:]}
+    data = {"exit": done.code, "plan": _json(done.stdout), "stderr": done.stderr[-500:]}
     see(bench, "config-refresh", "refresh", data)
 
 
@@ -63,7 +62,7 @@ def test_changes_without_the_token_are_refused(bench: Bench) -> None:
     answers = {}
     with (
         blockers(bench, "auth"),
-        httpx.Client(base_url=bench.inventory.admin_url, trust_env=False, timeout=PATIENCE_S) as http,
+        httpx.Client(base_url=bench.reach.admin, trust_env=False, timeout=PATIENCE_S) as http,
     ):
         for what, headers in {"without": {}, "with a wrong token": {"Authorization": "Bearer wrong"}}.items():
             answers[f"refresh {what}"] = _refusal(http.post("/config/refresh", json=body, headers=headers))
@@ -76,7 +75,7 @@ def _whole_status(bench: Bench) -> dict[str, Any]:
     """The Control Plane's view once nothing is missing, or the last one when `--quiet-wait` is over."""
     end = time.monotonic() + bench.quiet_wait
     trouble = ""
-    with ControlClient(bench.inventory.control_url, timeout=PATIENCE_S) as control:
+    with ControlClient(bench.reach.control, timeout=PATIENCE_S) as control:
         while True:
             try:
                 data: dict[str, Any] = {"edges": control.edges(), "status": control.status(bench.env.edge_id)}
@@ -88,6 +87,10 @@ def _whole_status(bench: Bench) -> dict[str, Any]:
             if time.monotonic() > end:
                 raise bench.blocked("reachable", trouble)
             time.sleep(0.2)  # a poll of another process; what is missing is awaited
+
+
+def _shown(bench: Bench) -> dict[str, str]:
+    return {"Authorization": f"Bearer {bench.key}"} if bench.key else {}
 
 
 def _refusal(response: httpx.Response) -> dict[str, Any]:

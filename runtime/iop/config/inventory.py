@@ -65,6 +65,7 @@ class Inventory(InventoryPart):
     models: tuple[Model, ...]
     smoke_model: str
     engine_kind: EngineKind
+    smoke_api_key_file: str | None = None  # from the root of the checkout; for an Edge that asks for keys
 
     @property
     def kind(self) -> Literal["loopback", "remote"]:
@@ -209,6 +210,7 @@ def parse(listing: Mapping[str, Any], root: Path, environ: Mapping[str, str]) ->
             "models": _literal(shared, "models"),
             "smoke_model": _literal(shared, "smoke_model"),
             "engine_kind": _literal(shared, "engine_kind"),
+            "smoke_api_key_file": _literal(shared, "smoke_api_key_file") if "smoke_api_key_file" in shared else None,
         }
     )
     kinds = {name: _literal(variables[name], "engine_kind") for name in names}

@@ -37,6 +37,16 @@ def test_observed_maxima_versions_and_outcomes_are_written_down() -> None:
     assert "Blockers" not in found
 
 
+def test_real_hosts_are_named() -> None:
+    """Evidence says which machines it is about."""
+    env, *rest = records(burst().view())
+    named = msgspec.structs.replace(env, hosts={"gx10": "10.0.0.2", "mac": "10.0.0.1"})
+    found = "\n".join(report.lines("run1", judge([named, *rest]), {}, "line"))
+
+    assert "Hosts: gx10 at 10.0.0.2, mac at 10.0.0.1." in found
+    assert "Hosts:" not in text()
+
+
 def test_blockers_are_told_once_with_their_reason() -> None:
     """The same trouble met by two cases is one line."""
     found = text(Blocker(1.0, "one", "node n2 is offline"), Blocker(2.0, "two", "node n2 is offline"))
