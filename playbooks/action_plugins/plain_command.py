@@ -6,8 +6,11 @@ processor time each; a deploy makes some fifty calls.
 
 from __future__ import annotations
 
+import base64
 import json
 import shlex
+import subprocess
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,17 +38,11 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
         result: dict[str, Any] = super().run(tmp, task_vars)
         if self._task.check_mode:
             return {**result, "skipped": True, "changed": False, "msg": "a check run does not run it"}
-        command = f"{self._compute_environment_string()} {shlex.join(given['argv'])}".strip()
-        folder = given["chdir"]
         try:
             data = _input(given["stdin"], given["stdin_file"])
         except OSError as error:
             return {**result, "failed": True, "msg": f"cannot read {given['stdin_file']}: {error.strerror or error}"}
-        done = self._low_level_execute_command(
-            command,
-            in_data=data,
-            chdir=None if folder is None else shlex.quote(folder),
-        )
+        done = self.started(given["argv"], data, given["chdir"])
         rc, stdout, stderr = done["rc"], done["stdout"].rstrip("\r\n"), done["stderr"].rstrip("\r\n")
         result.update(rc=rc, stdout=stdout, stderr=stderr, changed=True, failed=rc != 0)
         if self._task.diff and stdout.startswith("{") and '"diff"' in stdout:
@@ -54,9 +51,62 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
             result["msg"] = f"exit code {rc}: {shlex.join(given['argv'][:6])}"
         return result
 
+    def started(self, argv: Sequence[str], data: bytes | None = None, chdir: str | None = None) -> dict[str, Any]:
+        """Run it with `data` as its input and the task's environment; the result has rc, stdout and stderr."""
+        found: dict[str, Any]
+        if getattr(self._connection._shell, "_IS_WINDOWS", False):  # noqa: SLF001 - as Ansible itself asks
+            environment: dict[str, Any] = {}
+            self._compute_environment_string(environment)
+            command = windows_command(argv, environment, chdir, with_input=data is not None)
+            found = self._low_level_execute_command(command, in_data=data and base64.b64encode(data))
+            return found
+        command = f"{self._compute_environment_string()} {shlex.join(argv)}".strip()
+        found = self._low_level_execute_command(
+            command, in_data=data, chdir=None if chdir is None else shlex.quote(chdir)
+        )
+        return found
+
 
 def _input(text: str | None, path: str | None) -> bytes | None:
     """Standard input. A file's content goes to the command as it is: no variable, log or result ever holds it."""
     if path is not None:
         return Path(path).read_bytes()
     return None if text is None else text.encode()
+
+
+def windows_command(argv: Sequence[str], environment: Mapping[str, str], chdir: str | None, *, with_input: bool) -> str:
+    """The command as one that means the same to cmd and to PowerShell, whichever the ssh server starts.
+
+    PowerShell garbles quotes in a program's arguments and reads standard input itself, as text in a code page. So the
+    program is started by .NET with a command line that is quoted here, and its input travels in base64.
+    """
+    lines = [
+        "$ErrorActionPreference = 'Stop'",
+        "$start = New-Object System.Diagnostics.ProcessStartInfo",
+        f"$start.FileName = {_literal(argv[0])}",
+        f"$start.Arguments = {_literal(subprocess.list2cmdline(argv[1:]))}",
+        "$start.UseShellExecute = $false",
+        *(f"$start.EnvironmentVariables[{_literal(key)}] = {_literal(str(environment[key]))}" for key in environment),
+        *([f"$start.WorkingDirectory = {_literal(chdir)}"] if chdir is not None else []),
+        *(["$start.RedirectStandardInput = $true"] if with_input else []),
+        "$program = [System.Diagnostics.Process]::Start($start)",
+        *(_FEED if with_input else []),
+        "$program.WaitForExit()",
+        "exit $program.ExitCode",
+    ]
+    script = base64.b64encode("\n".join(lines).encode("utf-16-le")).decode()
+    return f"powershell -NoProfile -NonInteractive -ExecutionPolicy Unrestricted -EncodedCommand {script}"
+
+
+def _literal(text: str) -> str:
+    """A string of PowerShell, in which nothing is replaced; it takes four other characters for a quote, too."""
+    for quote in "'\u2018\u2019\u201a\u201b":
+        text = text.replace(quote, quote * 2)
+    return f"'{text}'"
+
+
+_FEED = [
+    "$bytes = [System.Convert]::FromBase64String((@($input) -join ''))",
+    "$program.StandardInput.BaseStream.Write($bytes, 0, $bytes.Length)",
+    "$program.StandardInput.Close()",
+]

@@ -49,7 +49,8 @@ def _parser() -> argparse.ArgumentParser:
 def _preflight(options: argparse.Namespace) -> dict[str, Any]:
     wanted = [(host or "127.0.0.1", int(port)) for host, _, port in (one.rpartition(":") for one in options.port)]
     found = preflight.check(options.home, wanted)
-    return {"changed": False, "findings": [asdict(finding) for finding in found]}
+    told = {"warnings": preflight.warnings(options.now), "findings": [asdict(finding) for finding in found]}
+    return {"changed": False, **preflight.facts(options.home), **told}
 
 
 def _edits(options: argparse.Namespace) -> dict[str, Any]:
@@ -145,7 +146,8 @@ _HOME: _Settings = {
 }
 _RELEASE: _Settings = {"--release": {"required": True, "metavar": "ID", "help": "the wanted release"}}
 _PORT: _Settings = {
-    "--port": {"action": "append", "default": [], "metavar": "H:P", "help": "an address we need; repeatable"}
+    "--port": {"action": "append", "default": [], "metavar": "H:P", "help": "an address we need; repeatable"},
+    "--now": {"type": float, "metavar": "SECONDS", "help": "the time of the machine that deploys, since 1970"},
 }
 _DRY: _Settings = {"--dry-run": {"action": "store_true", "help": "only tell what would be done"}}
 _RESTART: _Settings = {

@@ -101,7 +101,7 @@ def share(folder: Path, group: str) -> None:
         try:
             shutil.chown(path, group=group)
             mode = path.stat().st_mode
-            path.chmod((mode & 0o700) | (mode & 0o500) >> 3)
+            path.chmod((mode & 0o2700) | (mode & 0o500) >> 3)  # a folder may hand its group down
         except (LookupError, PermissionError) as error:
             raise ReleaseError(
                 f"{path} cannot be given to the group {group}: {error}",

@@ -1,9 +1,11 @@
 """iop_release.preflight: what is in the way, and what to do about it."""
 
 import os
+import platform
 import shutil
 import socket
 import sys
+import time
 from collections import namedtuple
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import pytest
 
 from iop_release import ports, preflight
 from iop_release.processes import Process
+from iop_release.targets import Target
 
 
 def test_a_good_host_has_no_findings(tmp_path: Path) -> None:
@@ -63,6 +66,73 @@ def test_an_old_python_is_named_with_what_to_do(tmp_path: Path, monkeypatch: pyt
     [finding] = preflight.check(tmp_path, [])
 
     assert "Python 3.9.2; iop needs 3.11" in finding.message
+
+
+def test_a_newer_python_than_the_locks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There are no wheels for it; those that have some are named."""
+    monkeypatch.setattr(sys, "version_info", (3, 99, 0, "final", 0))
+
+    [finding] = preflight.check(tmp_path, [])
+
+    assert "is Python 3.99, for which iop has no locked wheels" in finding.message
+    assert "3.11, 3.12, 3.13, 3.14" in finding.hint
+
+
+def test_a_python_without_venv_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a bare Debian has it."""
+    monkeypatch.setattr(preflight.importlib.util, "find_spec", lambda name: None)
+
+    assert [one.code for one in preflight.check(tmp_path, [])] == ["venv"]
+
+
+@pytest.mark.parametrize(
+    ("libc", "codes"), [(("glibc", "2.27"), ["libc"]), (("glibc", "2.28"), []), (("glibc", "3.1"), []), (("", ""), [])]
+)
+def test_an_old_libc_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, libc: tuple[str, str], codes: list[str]
+) -> None:
+    """The wheels would not be taken there."""
+    monkeypatch.setattr(platform, "libc_ver", lambda: libc)
+
+    assert [one.code for one in preflight.check(tmp_path, [])] == codes
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_folder_that_is_not_ours_asks_for_bootstrap(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: bool
+) -> None:
+    """Whether it exists or its parent refuses it; the account is named."""
+    home = tmp_path if there else tmp_path / "iop"
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+
+    [finding] = preflight.check(home, [])
+
+    assert finding.message.startswith(f"{home} cannot be {'written' if there else 'made in'}")
+    assert finding.message.endswith(f"by {preflight.facts(home)['user']}")
+    assert "bootstrap.yml" in finding.hint
+
+
+def test_facts_say_what_to_build_for(tmp_path: Path) -> None:
+    """Platform and Python as `build --target` takes them, space, clock and account."""
+    told = preflight.facts(tmp_path / "later")
+
+    assert Target.load(str(told["target"])) == Target.here()
+    assert told["platform"] == Target.here().platform
+    assert told["python_tag"] == f"py3.{sys.version_info[1]}"
+    assert str(told["python"]).startswith(f"3.{sys.version_info[1]}.")
+    assert isinstance(told["free_bytes"], int)
+    assert isinstance(told["time"], float)
+
+
+@pytest.mark.parametrize(("off", "said"), [(0.0, ""), (59.0, ""), (120.0, "behind"), (-120.0, "ahead of")])
+def test_a_wrong_clock_is_a_warning(monkeypatch: pytest.MonkeyPatch, off: float, said: str) -> None:
+    """More than a minute apart from the machine that deploys; without its time nothing is said."""
+    monkeypatch.setattr(time, "time", lambda: 1000.0)
+
+    told = preflight.warnings(1000.0 + off)
+
+    assert ["" if not told else told[0]["message"].split(" seconds ")[1].rsplit(" that")[0]] == [said]
+    assert preflight.warnings(None) == []
 
 
 def test_a_full_disk_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
