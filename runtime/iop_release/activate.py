@@ -125,6 +125,22 @@ def shows(pid: int, argv: tuple[str, ...]) -> bool:
     return process is not None and " ".join(process.argv[1:]) == " ".join(argv[1:])
 
 
+def is_alive(record: dict[str, object]) -> bool:
+    """Whether the process that an activation wrote down still runs as it was started."""
+    pid, argv = record.get("pid"), record.get("argv")
+    return isinstance(pid, int) and isinstance(argv, list) and shows(pid, tuple(map(str, argv)))
+
+
+def ports_of_the_living(root: HostRoot) -> set[int]:
+    """The ports of all recorded services that still run."""
+    found: set[int] = set()
+    for record in records(root).values():
+        told = record.get("ports", [record.get("port")])
+        if is_alive(record) and isinstance(told, list):
+            found.update(one for one in told if isinstance(one, int))
+    return found
+
+
 def _record_file(root: HostRoot, name: str) -> Path:
     return root.shared / "run" / f"{name}.json"
 
@@ -142,6 +158,7 @@ def _write_record(root: HostRoot, service: Service, release: str, running: Runni
         "name": service.name,
         "pid": running.pid,
         "port": service.port,
+        "ports": [service.port, *(int(address.rpartition(":")[2]) for address in service.listeners.values())],
         "release": release,
         "digest": service.digest,
         "argv": list(service.argv),

@@ -12,7 +12,9 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from iop_release import ports, processes
+from iop_release import activate, ports, processes
+from iop_release.layout import HostRoot
+from iop_release.services.definitions import Host
 from iop_release.stage import OLDEST_PYTHON
 from iop_release.targets import MINORS, Target
 
@@ -111,7 +113,7 @@ def _port(home: Path, host: str, port: int) -> list[Finding]:
         return []
     owner = ports.owner(port)
     if owner is None:
-        if ports.is_free(host, port):  # it ended in between
+        if ports.is_free(host, port) or _is_ours(home, port):  # it ended in between, or runs as the services' account
             return []
         text = f"port {port} is taken by a process that this user may not see"
         return [
@@ -124,6 +126,14 @@ def _port(home: Path, host: str, port: int) -> list[Finding]:
         return [Finding("earlier-setup", f"{text}. It is the earlier set-up", "see docs/how-to/migrate.md")]
     hint = f"stop it (kill {owner.pid}) or give this environment other ports, then run the deploy again"
     return [Finding("port", text, hint)]
+
+
+def _is_ours(home: Path, port: int) -> bool:
+    """Whether a service of this host has the port: by its record and command line, or by the definitions of sockets."""
+    root = HostRoot(home)
+    defined = Host.stored(root.path)
+    sockets = defined.addresses.values() if defined is not None and defined.manager == "systemd" else ()
+    return port in {int(one.rpartition(":")[2]) for one in sockets} or port in activate.ports_of_the_living(root)
 
 
 def _nearest(home: Path) -> Path:

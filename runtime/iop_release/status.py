@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iop_release.activate import records, shows
+from iop_release.activate import is_alive, records
 from iop_release.layout import HostRoot
 from iop_release.services.contract import Running, ServiceManager
 
@@ -34,7 +34,5 @@ def _life(running: Running | None, record: dict[str, object]) -> tuple[str, int 
     """What the manager says; where it knows nothing (it was killed), whether the recorded process still lives."""
     if running is not None:
         return running.state, running.pid
-    pid, argv = record.get("pid"), record.get("argv")
-    if isinstance(pid, int) and isinstance(argv, list) and shows(pid, tuple(map(str, argv))):
-        return "unsupervised", pid
-    return "stopped", None
+    pid = record.get("pid")
+    return ("unsupervised", pid) if isinstance(pid, int) and is_alive(record) else ("stopped", None)

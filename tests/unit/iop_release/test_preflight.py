@@ -1,5 +1,6 @@
 """iop_release.preflight: what is in the way, and what to do about it."""
 
+import json
 import os
 import platform
 import shutil
@@ -7,12 +8,14 @@ import socket
 import sys
 import time
 from collections import namedtuple
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
-from iop_release import ports, preflight
+from iop_release import ports, preflight, processes
 from iop_release.processes import Process
+from iop_release.services.definitions import Host
 from iop_release.targets import Target
 
 
@@ -57,6 +60,40 @@ def test_ours_strangers_and_the_earlier_setup(
     findings = preflight.check(tmp_path, [("127.0.0.1", 18083)])
 
     assert [finding.code for finding in findings] == ([code] if code else [])
+
+
+@pytest.mark.parametrize(
+    ("port", "alive", "codes"), [(18084, True, []), (18084, False, ["port"]), (18085, True, ["port"])]
+)
+def test_a_service_of_another_account_is_known_by_its_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, port: int, alive: bool, codes: list[str]
+) -> None:
+    """Who deploys may not see the sockets of the services' account, but the command line of the recorded pid."""
+    argv = list(processes.read(os.getpid()).argv) if alive else ["python", "other"]  # type: ignore[union-attr]
+    record = {"release": "r1", "digest": "d", "pid": os.getpid(), "argv": argv, "ports": [18083, 18084]}
+    folder = tmp_path / "shared" / "run"
+    folder.mkdir(parents=True)
+    (folder / "box.edge.json").write_text(json.dumps(record), encoding="utf-8")
+    monkeypatch.setattr(ports, "is_free", lambda host, port: False)
+    monkeypatch.setattr(ports, "owner", lambda port: None)
+
+    assert [one.code for one in preflight.check(tmp_path, [("127.0.0.1", port)])] == codes
+
+
+def test_sockets_that_systemd_holds_for_a_stopped_edge_are_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The definitions that bootstrap wrote name their addresses."""
+    folder = tmp_path / "shared"
+    folder.mkdir()
+    edge = {"box.edge": 40}
+    host = Host(str(tmp_path), "systemd", "u", "iop", "iop", edge, {"nodes": "0.0.0.0:18084"})
+    (folder / "definitions.json").write_text(json.dumps(asdict(host)), encoding="utf-8")
+    monkeypatch.setattr(ports, "is_free", lambda host, port: False)
+    monkeypatch.setattr(ports, "owner", lambda port: None)
+
+    assert preflight.check(tmp_path, [("0.0.0.0", 18084)]) == []
+    assert [one.code for one in preflight.check(tmp_path, [("127.0.0.1", 18083)])] == ["port"]
 
 
 def test_an_old_python_is_named_with_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
