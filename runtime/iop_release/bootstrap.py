@@ -11,7 +11,7 @@ from typing import Any
 from iop_release.errors import ReleaseError
 from iop_release.services import tool
 from iop_release.services.contract import Service
-from iop_release.services.definitions import Host
+from iop_release.services.definitions import File, Host
 from iop_release.services.installed import differing, install
 
 ARGUMENTS: dict[str, dict[str, Any]] = {
@@ -67,8 +67,8 @@ def definitions(options: argparse.Namespace, services: Sequence[Service]) -> dic
         return {"changed": bool(changed), "written": changed, "commands": commands}
     return {
         "changed": False,
-        "folders": [_without_content(asdict(one)) for one in host.folders()],
-        "files": [{key: value for key, value in asdict(one).items() if value is not None} for one in files],
+        "folders": [_told(one) for one in host.folders()],
+        "files": [_told(one) for one in files],
         "commands_after": host.commands_after(),
     }
 
@@ -92,8 +92,9 @@ def _home(user: str) -> str | None:
         return None
 
 
-def _without_content(folder: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in folder.items() if value is not None}
+def _told(file: File) -> dict[str, Any]:
+    """As JSON: what is usual (no content of a folder, UTF-8) is left out."""
+    return {key: value for key, value in asdict(file).items() if value not in (None, "utf-8")}
 
 
 def _pairs(given: Iterable[str], option: str) -> list[tuple[str, str]]:

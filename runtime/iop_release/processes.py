@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from iop_release import windows
+
 MARK = "iop-release="
 HOLDER = "iop-holder="  # followed by the folder whose service manager started that holder of sockets
 _PROC = Path("/proc")
@@ -33,11 +35,15 @@ def read(pid: int) -> Process | None:
     """The process with this pid, None when it is gone, a zombie, or not to be seen."""
     if _PROC.is_dir():
         return _read_proc(pid)
+    if os.name == "nt":
+        return next((one for one in table() if one.pid == pid), None)
     return next((one for one in _ps(["-p", str(pid)]) if one.pid == pid), None)
 
 
 def table() -> list[Process]:
     """All processes that this user may see."""
+    if os.name == "nt":
+        return [Process(*row) for row in windows.rows()]
     if not _PROC.is_dir():
         return _ps(["-ax"])
     pids = [int(entry.name) for entry in _PROC.iterdir() if entry.name.isdigit()]

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from iop_release import processes
-from iop_release.services import names
+from iop_release.services import names, windows_task
 from iop_release.services.contract import Service, ServiceManager
 from iop_release.services.definitions import STOP_MARGIN_S, Host
 from iop_release.services.installed import placed
@@ -45,7 +45,7 @@ class Rig:
     def service(self, name: str = "gx10.node", code: str = IDLE, **env: str) -> Service:
         """A service that runs this code. Its program is known by its mark, as the real ones are."""
         mark = f"iop-release={self.root}/releases/r1"
-        return Service(name, (sys.executable, "-X", mark, "-c", code), env, stop_wait_s=1)
+        return Service(name, (sys.executable, "-X", mark, "-c", code, name), env, stop_wait_s=1)
 
     def log(self, name: str = "gx10.node") -> Path:
         """Where a manager without a journal sends what the program says."""
@@ -178,7 +178,47 @@ class LaunchdRig(Rig):
         super().close()
 
 
-RIGS: dict[str, Callable[[Path], Rig]] = {"supervisor": SupervisorRig, "systemd": SystemdRig, "launchd": LaunchdRig}
+class WindowsRig(Rig):
+    """A stand-in for schtasks that runs launchers, tasks as an administrator registered them."""
+
+    odd = "a b&'$HOME"
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.state = folder / "tasks"
+        self.state.mkdir()
+        for name in ("run", "logs", "state"):
+            (self.root / "shared" / name).mkdir(parents=True)
+        place(folder / "bin", FAKES / "fake_schtasks.py", ("schtasks", "taskkill"))
+        os.environ["FAKE_TASKS"] = str(self.state)
+        self.install(NAMES)
+        times = windows_task.Times(steady=0.3, appear=20, vanish=20, between=0.02)
+        self.manager = windows_task.WindowsTask(self.root, times=times)
+
+    def install(self, services: Sequence[str]) -> None:
+        """The XML where `definitions --install` puts it, and registered."""
+        host = Host(str(self.root), "windows_task", "me", "me", "me", dict.fromkeys(services, 1 - STOP_MARGIN_S))
+        for file, name in zip(host.definitions(), sorted(services), strict=True):
+            placed(file, Path("/")).write_bytes((file.content or "").encode(file.encoding))
+            (self.state / f"{names.unit(name)}.xml").write_text(file.content or "", encoding="utf-8")
+        stored = host.files()[-1]
+        Path(stored.path).write_text(stored.content or "", encoding="utf-8")
+
+    def said(self, name: str = "gx10.node") -> str:
+        """What the program printed."""
+        return output_of(self.root, names.unit(name)).read_text(encoding="utf-8")
+
+    def calls(self) -> list[str]:
+        """What was asked of the tools, in order."""
+        return (self.state / "calls").read_text(encoding="utf-8").splitlines()
+
+
+RIGS: dict[str, Callable[[Path], Rig]] = {
+    "supervisor": SupervisorRig,
+    "systemd": SystemdRig,
+    "launchd": LaunchdRig,
+    "windows_task": WindowsRig,
+}
 
 
 def place(folder: Path, program: Path, tools: Sequence[str]) -> None:

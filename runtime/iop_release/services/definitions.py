@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from iop_release.errors import ReleaseError
-from iop_release.services import names, plists, units
+from iop_release.services import names, plists, tasks_xml, units
 from iop_release.services.launcher import Launchers
 from iop_release.services.logs import output_of
 
-MANAGERS = ("supervisor", "systemd", "launchd")
+MANAGERS = ("supervisor", "systemd", "launchd", "windows_task")
 STOP_MARGIN_S = 10  # the system's own patience is longer than the program's
 ROOTS_GROUP = "0"  # wheel on macOS, root elsewhere
 SUDOERS = "/etc/sudoers.d/iop-services"
@@ -32,6 +32,7 @@ class File:
     group: str
     content: str | None = None
     previous: str | None = None  # where what this replaces is kept
+    encoding: str = "utf-8"
 
 
 @dataclass(frozen=True)
@@ -191,9 +192,36 @@ def daemon(host: Host, name: str) -> plists.Daemon:
     )
 
 
+def _windows(host: Host) -> list[File]:
+    return [
+        # schtasks reads what its first line says: UTF-16
+        File(_xml_of(host, name), "0644", "", "", task(host, name).text(), encoding="utf-16")
+        for name in sorted(host.services)
+    ]
+
+
+def task(host: Host, name: str) -> tasks_xml.Task:
+    """The scheduled task of one service, as LOCAL SERVICE unless an account of its own is named."""
+    user = tasks_xml.LOCAL_SERVICE if host.service_user == host.user else host.service_user
+    launcher = f"{host.root}\\shared\\run\\{names.unit(name)}.cmd"
+    return tasks_xml.Task(f"iop {name}", user, host.root, tasks_xml.running(launcher))
+
+
+def _xml_of(host: Host, name: str) -> str:
+    return f"{host.root}\\shared\\run\\{names.unit(name)}.xml"
+
+
+def _windows_after(host: Host) -> list[list[str]]:
+    user = f"*{tasks_xml.LOCAL_SERVICE}" if host.service_user == host.user else host.service_user
+    rights = [("", "RX"), ("\\shared\\state", "M"), ("\\shared\\logs", "M")]
+    allowed = [["icacls", f"{host.root}{folder}", "/grant", f"{user}:(OI)(CI){right}"] for folder, right in rights]
+    names_of = [(names.unit(name), _xml_of(host, name)) for name in sorted(host.services)]
+    return allowed + [["schtasks", "/Create", "/TN", unit, "/XML", path, "/F"] for unit, path in names_of]
+
+
 def _nothing(_host: Host) -> list[Any]:
     return []
 
 
-_RENDERERS = {"supervisor": _nothing, "systemd": _systemd, "launchd": _launchd}
-_COMMANDS = {"supervisor": _nothing, "systemd": _systemd_after, "launchd": _nothing}
+_RENDERERS = {"supervisor": _nothing, "systemd": _systemd, "launchd": _launchd, "windows_task": _windows}
+_COMMANDS = {"supervisor": _nothing, "systemd": _systemd_after, "launchd": _nothing, "windows_task": _windows_after}

@@ -21,7 +21,7 @@ def differing(host: Host, below: Path = Path("/")) -> list[tuple[str, str]]:
     found = []
     for file in host.definitions():
         try:
-            same = placed(file, below).read_text(encoding="utf-8") == file.content
+            same = placed(file, below).read_bytes() == _raw(file)
         except FileNotFoundError:
             found.append((file.path, "is missing"))
             continue
@@ -72,7 +72,7 @@ def _folder(file: File, below: Path, *, dry_run: bool) -> bool:
 
 def _file(file: File, below: Path, *, dry_run: bool) -> bool:
     path = placed(file, below)
-    raw = (file.content or "").encode("utf-8")
+    raw = _raw(file)
     if path.is_file() and path.read_bytes() == raw and _owned(path, file):
         return False
     if not dry_run:
@@ -88,6 +88,10 @@ def _file(file: File, below: Path, *, dry_run: bool) -> bool:
     return True
 
 
+def _raw(file: File) -> bytes:
+    return (file.content or "").encode(file.encoding)
+
+
 def _keep(path: Path, previous: Path) -> None:
     """Keep what is replaced, for the case that the new one does not load."""
     previous.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
@@ -97,6 +101,8 @@ def _keep(path: Path, previous: Path) -> None:
 
 def _owned(path: Path, file: File) -> bool:
     facts = path.stat()
+    if not hasattr(os, "chown"):  # Windows has access lists instead, which commands of their own set
+        return True
     try:
         uid, gid = _ids(file)
     except ReleaseError:  # a dry run comes before the accounts are made
@@ -105,6 +111,8 @@ def _owned(path: Path, file: File) -> bool:
 
 
 def _own(path: Path, file: File) -> None:
+    if not hasattr(os, "chown"):
+        return
     uid, gid = _ids(file)
     os.chown(path, uid, gid)
     path.chmod(int(file.mode, 8))  # after chown, which clears the set-group bit

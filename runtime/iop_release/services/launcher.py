@@ -6,6 +6,7 @@ stands in the launcher, `<root>/shared/run/<unit>.sh` (`.cmd` on Windows), which
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -18,6 +19,7 @@ from iop_release.services.contract import Service
 
 SH, CMD = ".sh", ".cmd"
 _MARK = "iop service: "
+_ARGV = "rem argv "
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -51,6 +53,14 @@ class Launchers:
         fresh.replace(path)
         return True
 
+    def argv(self, name: str) -> tuple[str, ...]:
+        """The arguments in a batch file; empty when there is none."""
+        try:
+            lines = self.path(name).read_text(encoding="utf-8").splitlines()
+            return tuple(next(json.loads(line[len(_ARGV) :]) for line in lines if line.startswith(_ARGV)))
+        except (FileNotFoundError, StopIteration):
+            return ()
+
     def remove(self, name: str) -> None:
         """Take it away; its service does not start any more, at boot neither."""
         self.path(name).unlink(missing_ok=True)
@@ -79,10 +89,12 @@ def _cmd(service: Service, output: Path | None) -> str:
     if any(char in text for text in texts for char in '\r\n"'):
         raise ReleaseError(f"a batch file cannot hold a line break or a quote: {service.name}: {texts!r}")
     lines = ["@echo off", f"rem {_MARK}{service.name}", "rem Written by each deploy; changes here are lost."]
-    lines += ["setlocal DisableDelayedExpansion", "chcp 65001 >nul"]
+    lines += [f"{_ARGV}{json.dumps(service.argv)}", "setlocal DisableDelayedExpansion", "chcp 65001 >nul"]
     lines += [f'set "{_key(key)}={_doubled(value)}"' for key, value in sorted(service.env.items())]
     command = " ".join(_doubled(_quoted(part)) for part in service.argv)
-    lines += [f'{command} >> "{_doubled(str(output))}" 2>&1' if output else command, "exit /b %ERRORLEVEL%"]
+    lines += [":again", f'{command} >> "{_doubled(str(output))}" 2>&1' if output else command]
+    # the Task Scheduler does not start again what ends with an error; ping waits where there is no console for timeout
+    lines += ["if %ERRORLEVEL% EQU 0 exit /b 0", "ping -n 6 127.0.0.1 >nul", "goto again"]
     return "\r\n".join(lines) + "\r\n"
 
 

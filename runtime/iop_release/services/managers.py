@@ -35,8 +35,15 @@ def _launchd(home: Path) -> ServiceManager:
     return Launchd(home)
 
 
+def _windows(home: Path) -> ServiceManager:
+    from iop_release.services.windows_task import WindowsTask
+
+    return WindowsTask(home)
+
+
 _MAKERS: dict[str, Callable[[Path], ServiceManager]] = {
     "supervisor": _supervisor,
     "systemd": _systemd,
     "launchd": _launchd,
+    "windows_task": _windows,
 }

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from iop_release.errors import ReleaseError
 from iop_release.services.logs import LOG_FILE
 from iop_release.services.plists import Daemon
+from iop_release.services.tasks_xml import LOCAL_SERVICE, Task
 from iop_release.services.templates_of import filled
 from iop_release.services.units import Unit
 
@@ -28,8 +29,7 @@ class System:
 SYSTEMS = {
     "macos": System("/usr/local/iop", "$(id -un)", "$HOME", "/Library/LaunchDaemons/iop-node.plist", "macos.sh"),
     "linux": System("/opt/iop", "iop", "/opt/iop", "/etc/systemd/system/iop-node.service", "linux.sh"),
-    # S-1-5-19 is LOCAL SERVICE in every language of Windows
-    "windows": System("C:\\iop", "S-1-5-19", "", "the scheduled task iop-node", "windows.ps1"),
+    "windows": System("C:\\iop", LOCAL_SERVICE, "", "the scheduled task iop-node", "windows.ps1"),
 }
 
 
@@ -52,7 +52,7 @@ class NodeHost:
     def service(self) -> str:
         """The definition of the node's service: systemd unit, launchd plist or task XML."""
         if self.platform == "windows":
-            return filled("windows.xml", self._values())
+            return self._task().text()
         return self._unit().text() if self.platform == "linux" else self._daemon().text()
 
     def bootstrap(self, node_yaml: str, token_file: str, wheel: str) -> str:
@@ -81,6 +81,14 @@ class NodeHost:
         command = (f"{root}/venv/bin/iop-node", "--config", f"{root}/node.yaml", "serve")
         env = {LOG_FILE: f"{root}/logs/node.log"}
         return Daemon("iop-node", command, values["user"], values["home"], root, f"{root}/logs/node.out", env=env)
+
+    def _task(self) -> Task:
+        values = self._values()
+        root = values["root"]
+        program = f'"{root}\\venv\\Scripts\\iop-node.exe" --config "{root}\\node.yaml" serve'
+        env = f"set PYTHONUTF8=1& set {LOG_FILE}={root}\\logs\\node.log& "
+        arguments = f'/d /c "{env}{program} >> "{root}\\logs\\node.out" 2>&1"'
+        return Task(f"iop node {self.node_id}", values["user"], root, arguments)
 
     def _values(self) -> dict[str, str]:
         system = self.system

@@ -94,6 +94,20 @@ def test_a_launchd_host() -> None:
     assert host.commands_after() == []
 
 
+def test_a_windows_host() -> None:
+    """A task per service as LOCAL SERVICE, in the encoding that its first line names, and what registers it."""
+    host = Host("C:\\iop", "windows_task", "adm", "adm", "adm", {"x.node": 40})
+    file = host.files()[0]
+    assert (file.path, file.encoding) == ("C:\\iop\\shared\\run\\iop-node.xml", "utf-16")
+    assert "<UserId>S-1-5-19</UserId>" in str(file.content)
+    assert '/d /c ""C:\\iop\\shared\\run\\iop-node.cmd""' in str(file.content).replace("&quot;", '"')
+    commands = host.commands_after()
+    assert ["icacls", "C:\\iop\\shared\\logs", "/grant", "*S-1-5-19:(OI)(CI)M"] in commands
+    assert commands[-1] == ["schtasks", "/Create", "/TN", "iop-node", "/XML", file.path, "/F"]
+    own = replace(host, service_user="svc")
+    assert "<UserId>svc</UserId>" in str(own.files()[0].content)
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [

@@ -71,8 +71,16 @@ def test_a_batch_file_is_one(tmp_path: Path) -> None:
     assert raw.count(b"\n") == raw.count(b"\r\n")
     assert lines[0] == "@echo off"
     assert lines.index("chcp 65001 >nul") < lines.index('set "X=50%% & more"')
-    assert lines[-3] == '"C:\\iop 100%%\\python.exe" "-X" "a=b\\\\" "x&y" >> "C:/logs/x.log" 2>&1'
-    assert lines[-2:] == ["exit /b %ERRORLEVEL%", ""]
+    assert lines[lines.index(":again") :] == [
+        ":again",
+        '"C:\\iop 100%%\\python.exe" "-X" "a=b\\\\" "x&y" >> "C:/logs/x.log" 2>&1',
+        "if %ERRORLEVEL% EQU 0 exit /b 0",
+        "ping -n 6 127.0.0.1 >nul",
+        "goto again",
+        "",
+    ]
+    assert launchers.argv("x.node") == service.argv
+    assert launchers.argv("y.edge") == ()
     assert launchers.services() == {"iop-node": "x.node"}
 
 

@@ -56,6 +56,7 @@ def test_the_task_is_one() -> None:
     assert {"BootTrigger", "RestartOnFailure"} <= set(text)
     assert (text["ExecutionTimeLimit"], text["UserId"]) == ("PT0S", "S-1-5-19")
     assert '"C:\\iop\\venv\\Scripts\\iop-node.exe" --config "C:\\iop\\node.yaml" serve >>' in (text["Arguments"] or "")
+    assert "set IOP_LOG_FILE=C:\\iop\\logs\\node.log& " in (text["Arguments"] or "")
 
 
 @pytest.mark.parametrize("platform", SYSTEMS)
