@@ -1,4 +1,4 @@
-"""What a host runs: release pointers, and each service with its state, pid and release."""
+"""What a host runs: release pointers, each service with its state, pid and release, and what root has to do first."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ def status(root: HostRoot, manager: ServiceManager) -> dict[str, object]:
         "previous": root.pointer("previous"),
         "staged": root.staged(),
         "services": services,
+        "obstacles": manager.obstacles([]),
     }
 
 

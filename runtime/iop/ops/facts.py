@@ -4,7 +4,7 @@ Hosts are asked side by side; one that does not answer costs its own patience an
 """
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from iop.admin.client import AdminClient, AdminRefused, AdminUnreachable, ControlClient
@@ -29,7 +29,7 @@ class HostFacts:
     current: str | None = None
     previous: str | None = None
     services: tuple[dict[str, Any], ...] = ()
-    obstacles: tuple[dict[str, Any], ...] = ()  # the helper's findings {code, message, hint}; only in a deep look
+    obstacles: tuple[dict[str, Any], ...] = ()  # what is in the way there {code, message, hint}; all in a deep look
     tails: dict[str, str] = field(default_factory=dict)  # service -> end of its log; of those that do not run, deep
 
     @property
@@ -94,23 +94,27 @@ def _answers(inventory: Inventory, forwards: Forwards) -> tuple[dict[str, Any], 
 def _host(inventory: Inventory, host: Host, *, deep: bool) -> HostFacts:
     helper = Helper(inventory, host.name)
     try:
-        told = helper.status()
-        found = _of(host, told)
+        found = _of(inventory, host, helper.status())
         if not deep:
             return found
-        obstacles = helper.preflight(wanted_ports(inventory, host, found)).data.get("findings", [])
+        more = helper.preflight(wanted_ports(inventory, host, found)).data.get("findings", [])
         tails = {one["name"]: _tail(inventory, host.name, one["name"]) for one in found.down}
     except SshTrouble as error:
         return HostFacts(host, error)
-    return HostFacts(
-        host, None, found.clock_off_s, found.current, found.previous, found.services, tuple(obstacles), tails
-    )
+    return replace(found, obstacles=(*more, *found.obstacles), tails=tails)
 
 
-def _of(host: Host, told: Told) -> HostFacts:
-    data = told.data
+def _of(inventory: Inventory, host: Host, told: Told) -> HostFacts:
+    data, obstacles = told.data, "; ".join(told.data.get("obstacles", ()))
+    bootstrap = f"ansible-playbook -i inventory/{inventory.env} playbooks/bootstrap.yml"
     return HostFacts(
-        host, None, told.clock_off_s, data.get("current"), data.get("previous"), tuple(data.get("services", ()))
+        host,
+        None,
+        told.clock_off_s,
+        data.get("current"),
+        data.get("previous"),
+        tuple(data.get("services", ())),
+        ({"code": "definitions", "message": obstacles, "hint": bootstrap},) if obstacles else (),
     )
 
 

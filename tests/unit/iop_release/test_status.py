@@ -24,7 +24,7 @@ def test_status_joins_pointers_records_and_the_manager(tmp_path: Path) -> None:
     later = status(root, manager)
 
     service = {"name": "mac.edge", "state": "running", "pid": os.getpid(), "release": "r1", "port": 18083}
-    assert told == {"current": "r1", "previous": None, "staged": ["r1"], "services": [service]}
+    assert told == {"current": "r1", "previous": None, "staged": ["r1"], "services": [service], "obstacles": []}
     assert later["services"] == [{**service, "state": "stopped", "pid": None}]
 
 
@@ -47,5 +47,13 @@ def test_a_fresh_host_runs_nothing(tmp_path: Path) -> None:
     """Nothing is there, and asking makes nothing."""
     told = status(HostRoot(tmp_path / "none"), FakeManager())
 
-    assert told == {"current": None, "previous": None, "staged": [], "services": []}
+    assert told == {"current": None, "previous": None, "staged": [], "services": [], "obstacles": []}
+
+
+def test_what_root_has_to_do_first_is_told(tmp_path: Path) -> None:
+    """The manager's own words, also before anything is deployed."""
+    manager = FakeManager()
+    manager.in_the_way = ["no definition was installed"]
+
+    assert status(HostRoot(tmp_path / "none"), manager)["obstacles"] == ["no definition was installed"]
     assert not (tmp_path / "none").exists()

@@ -13,7 +13,7 @@ import pytest
 from iop.admin.ssh import Door
 from iop.admin.ssh_trouble import SshTrouble
 from iop.admin.tunnel import Tunnel
-from tests.lab.lab import ROOT, SSH_CONFIG, Lab
+from tests.lab.lab import HOSTS, ROOT, SSH_CONFIG, Lab
 
 SERVE = "systemd-run -q --unit=stranger /usr/bin/python3 -m http.server --bind 127.0.0.1"
 
@@ -40,10 +40,18 @@ def _config(folder: Path, **changes: str) -> Path:
     return path
 
 
-def test_a_lost_host_and_a_wrong_clock_are_told_beside_the_others(healed: Lab) -> None:
+@pytest.fixture
+def bare(healed: Lab) -> Lab:
+    """Hosts to which nothing is deployed: this file's name comes before those that deploy."""
+    if any(healed.exec(host, "test", "-e", "/srv/iop/current").code == 0 for host in HOSTS):
+        pytest.skip("something is deployed to this lab: make lab-down, then again")
+    return healed
+
+
+def test_a_lost_host_and_a_wrong_clock_are_told_beside_the_others(bare: Lab) -> None:
     """One cable is out, one clock is two hours ahead; each is named, and so is what is left to do."""
-    healed.cut("gx10")
-    healed.clock("onexplayer", "+2h")
+    bare.cut("gx10")
+    bare.clock("onexplayer", "+2h")
 
     code, found = _doctor()
 
@@ -53,22 +61,32 @@ def test_a_lost_host_and_a_wrong_clock_are_told_beside_the_others(healed: Lab) -
     assert all(one["step"] for one in found["findings"])
 
 
-def test_a_stranger_on_a_port_of_ours_is_named(healed: Lab) -> None:
+def test_a_host_that_was_never_prepared_is_told_what_to_run(bare: Lab) -> None:
+    """Whether a deploy can work is known before one is tried: definitions first, then a release."""
+    bare.exec("gx10", "rm", "-f", "/srv/iop/shared/definitions.json")
+
+    _, found = _doctor()
+
+    steps = {one["code"]: one["step"] for one in found["findings"] if one["where"] == "gx10"}
+    assert "playbooks/bootstrap.yml" in steps["definitions"]
+
+
+def test_a_stranger_on_a_port_of_ours_is_named(bare: Lab) -> None:
     """The engine's port of gx10 is held by a program of somebody else."""
-    healed.exec("gx10", *f"{SERVE} 18102".split())
+    bare.exec("gx10", *f"{SERVE} 18102".split())
     try:
         _, found = _doctor()
     finally:
-        healed.exec("gx10", "systemctl", "stop", "stranger")
+        bare.exec("gx10", "systemctl", "stop", "stranger")
 
     (port,) = (one for one in found["findings"] if one["code"] == "port")
     assert port["where"] == "gx10"
     assert "18102" in port["message"]
 
 
-def test_forwards_reach_loopback_ports_of_a_host(healed: Lab) -> None:
+def test_forwards_reach_loopback_ports_of_a_host(bare: Lab) -> None:
     """What listens is reached, what does not is told by host and port."""
-    healed.exec("mac", *f"{SERVE} 18083".split())
+    bare.exec("mac", *f"{SERVE} 18083".split())
     tunnel = Tunnel(Door("mac", "10.77.0.11", "lab", None, SSH_CONFIG))
     try:
         there, closed = tunnel.open([18083, 19093], 60)
@@ -78,7 +96,7 @@ def test_forwards_reach_loopback_ports_of_a_host(healed: Lab) -> None:
         assert tunnel.why(19093) == "nothing listens on 127.0.0.1:19093 of mac"
     finally:
         tunnel.close()
-        healed.exec("mac", "systemctl", "stop", "stranger")
+        bare.exec("mac", "systemctl", "stop", "stranger")
 
 
 @pytest.mark.parametrize("kind", ["unknown_key", "changed_key", "denied", "unreachable", "config"])
@@ -111,3 +129,16 @@ def test_each_refusal_of_a_real_ssh_is_read_rightly(healed: Lab, tmp_path: Path,
             healed.exec("gx10", "systemctl", "start", "ssh.service")
 
     assert (caught.value.kind, "gx10" in caught.value.message) == (kind, True), caught.value
+
+
+def test_smoke_of_hosts_without_a_deploy_is_blocked_in_words(bare: Lab) -> None:
+    """Not a skip and no traceback: each case fails by the one reason, which the report has once."""
+    command = [sys.executable, "-m", "pytest", "smoke/", "--target", "lab", "-q", "-p", "no:cacheprovider"]
+    env = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=300, check=False)
+
+    assert done.returncode == 1, done.stdout
+    assert "BLOCKER: nothing listens on 127.0.0.1:18083 of mac" in done.stdout
+    assert done.stdout.strip().splitlines()[-1].endswith("13 failed, 0 passed, 1 blocked")
+    assert "Traceback" not in done.stdout
+    assert bare.status()["mac"] == "running"
