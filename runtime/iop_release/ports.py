@@ -8,7 +8,9 @@ import socket
 import subprocess
 from pathlib import Path
 
-from iop_release import processes
+from iop_release import processes, windows
+from iop_release.errors import ReleaseError
+from iop_release.layout import WINDOWS
 
 _LISTEN = "0A"  # state code of a listening socket in /proc/net/tcp
 
@@ -17,7 +19,9 @@ def is_free(host: str, port: int) -> bool:
     """True when `host:port` can be bound now."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # on Windows the same option would let two programs have one port; this one refuses that
+        option = getattr(socket, "SO_EXCLUSIVEADDRUSE", socket.SO_REUSEADDR)
+        probe.setsockopt(socket.SOL_SOCKET, option, 1)
         try:
             probe.bind((host, port))
             probe.listen(1)
@@ -28,8 +32,18 @@ def is_free(host: str, port: int) -> bool:
 
 def owner(port: int) -> processes.Process | None:
     """The process that listens on this TCP port, None when there is none or this user may not see it."""
+    if WINDOWS:
+        return _owner_on_windows(port)
     pid = _owner_by_proc(port) if Path("/proc/net/tcp").exists() else _owner_by_lsof(port)
     return processes.read(pid) if pid is not None else None
+
+
+def _owner_on_windows(port: int) -> processes.Process | None:
+    pid = windows.listener(port)
+    try:
+        return None if pid is None else processes.read(pid) or processes.Process(pid, 0, ("(not to be seen)",))
+    except ReleaseError:  # no PowerShell: the pid alone is known
+        return None if pid is None else processes.Process(pid, 0, ("(not to be seen)",))
 
 
 def _owner_by_proc(port: int) -> int | None:

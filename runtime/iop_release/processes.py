@@ -96,7 +96,8 @@ def end(process: Process, *, within: float, sleep: Callable[[float], None] = tim
 
     True when it is gone.
     """
-    for number, patience in ((signal.SIGTERM, within), (signal.SIGKILL, 5.0)):
+    kill = getattr(signal, "SIGKILL", signal.SIGTERM)  # on Windows TERM ends it at once
+    for number, patience in ((signal.SIGTERM, within), (kill, 5.0)):
         if not _same(process):
             return True
         try:

@@ -7,21 +7,40 @@ from pathlib import Path
 
 from iop_release.layout import HostRoot
 
+TRASH = ".trash"
+
 
 def doomed(root: HostRoot, keep: int) -> list[str]:
     """Ids of releases that `prune` would remove: all but `current`, `previous` and the `keep` newest; half-made too."""
     staged = root.staged()
-    kept = {root.pointer("current"), root.pointer("previous"), *staged[len(staged) - keep :]}
+    kept = {root.pointer("current"), root.pointer("previous"), TRASH, *staged[len(staged) - keep :]}
     if not root.releases.is_dir():
         return []
     return sorted(folder.name for folder in root.releases.iterdir() if folder.name not in kept)
 
 
 def prune(root: HostRoot, keep: int) -> list[str]:
-    """Remove old releases; returns their ids."""
-    gone = doomed(root, keep)
-    for name in gone:
-        shutil.rmtree(root.releases / name, ignore_errors=True)
+    """Remove old releases, and what a failed stage left in `incoming/`; returns the ids of the releases.
+
+    Each is renamed into `releases/.trash` first, so that nothing half removed looks like a release. What cannot go,
+    because Windows keeps files that a program has open, is tried again by the next call.
+    """
+    gone = []
+    trash = root.releases / TRASH
+    for name in doomed(root, keep):
+        trash.mkdir(mode=0o700, exist_ok=True)
+        shutil.rmtree(trash / name, ignore_errors=True)
+        try:
+            (root.releases / name).replace(trash / name)
+        except OSError:  # in use, or the last try of the same release is still in the trash
+            continue
+        gone.append(name)
+    shutil.rmtree(trash, ignore_errors=True)
+    for left in root.incoming.iterdir() if root.incoming.is_dir() else ():  # sent, and never staged
+        if left.is_dir():
+            shutil.rmtree(left, ignore_errors=True)
+        else:
+            left.unlink()
     return gone
 
 

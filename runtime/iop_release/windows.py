@@ -1,4 +1,4 @@
-"""The process table of Windows, by PowerShell, and its command lines as arguments. Not run on a real Windows."""
+"""What runs on Windows: the process table by PowerShell, who listens by netstat. Not run on a real Windows."""
 
 from __future__ import annotations
 
@@ -27,6 +27,27 @@ def rows() -> list[tuple[int, int, tuple[str, ...]]]:
         for one in entries
         if one.get("CommandLine")
     ]
+
+
+def listener(port: int) -> int | None:
+    """The pid that listens on this TCP port. The words of netstat depend on the language: only numbers are read.
+
+    The foreign address of a listening socket has port 0.
+    """
+    for kind in ("TCP", "TCPv6"):
+        try:
+            done = subprocess.run(
+                ["netstat", "-ano", "-p", kind],  # noqa: S607 - it is on PATH of every Windows
+                stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False,
+            )  # fmt: skip
+        except (OSError, subprocess.TimeoutExpired):
+            return None
+        for line in done.stdout.decode("utf-8", "replace").splitlines():
+            fields = line.split()
+            listens = len(fields) == 5 and fields[0] == "TCP" and fields[2].endswith(":0") and fields[4].isdigit()
+            if listens and fields[1].rpartition(":")[2] == str(port):
+                return int(fields[4])
+    return None
 
 
 def split(line: str) -> tuple[str, ...]:

@@ -3,7 +3,11 @@
 import os
 import socket
 
+import pytest
+
 from iop_release import ports
+from iop_release.errors import ReleaseError
+from iop_release.processes import Process
 
 
 def test_a_taken_port_names_its_owner() -> None:
@@ -28,3 +32,24 @@ def test_a_listener_on_all_addresses_takes_loopback_too() -> None:
         listener.listen()
 
         assert not ports.is_free("127.0.0.1", listener.getsockname()[1])
+
+
+@pytest.mark.parametrize("powershell", [True, False])
+def test_windows_asks_its_own_tools(monkeypatch: pytest.MonkeyPatch, powershell: bool) -> None:
+    """The owner is told by its pid at least, where the process table cannot be read."""
+
+    def read(pid: int) -> Process | None:
+        if not powershell:
+            raise ReleaseError("no PowerShell")
+        return Process(pid, 1, ("x",)) if pid == 7 else None
+
+    monkeypatch.setattr(ports, "WINDOWS", True)
+    monkeypatch.setattr(ports.windows, "listener", {1: 7, 2: 8}.get)
+    monkeypatch.setattr(ports.processes, "read", read)
+
+    found = [ports.owner(port) for port in (1, 2, 3)]
+
+    assert [one.pid if one else None for one in found] == [7, 8, None]
+    assert [one.command if one else None for one in found][:2] == (
+        ["x", "(not to be seen)"] if powershell else ["(not to be seen)"] * 2
+    )

@@ -1,7 +1,10 @@
 """iop_release.prune: old releases go."""
 
 import os
+import shutil
 from pathlib import Path
+
+import pytest
 
 from iop_release.layout import COMPLETE, HostRoot
 from iop_release.prune import doomed, prune, unused
@@ -37,6 +40,41 @@ def test_built_releases_go_with_the_staged_ones(tmp_path: Path) -> None:
     assert unused(root, tmp_path / "none") == []
 
 
+def test_what_was_sent_and_never_staged_goes(tmp_path: Path) -> None:
+    """Zips and half-unpacked folders; the folder itself stays as it was made."""
+    root = HostRoot(tmp_path)
+    (root.incoming / "r0.unpacked").mkdir(parents=True)
+    (root.incoming / "r0.zip").touch()
+
+    prune(root, 3)
+
+    assert list(root.incoming.iterdir()) == []
+
+
 def test_nothing_to_prune_on_a_fresh_host(tmp_path: Path) -> None:
     """A host without releases is fine."""
     assert prune(HostRoot(tmp_path / "none"), 3) == []
+
+
+def test_files_in_use_are_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A release that cannot be renamed stays and is not told as removed; one that cannot be emptied waits."""
+    root = HostRoot(tmp_path)
+    for name in ("busy", "open"):
+        root.release(name).mkdir(parents=True)
+    rename = Path.replace
+
+    def replace(path: Path, target: Path) -> Path:
+        if path.name == "busy":
+            raise PermissionError(13, "in use", str(path))
+        return rename(path, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", replace)
+        patch.setattr(shutil, "rmtree", lambda path, ignore_errors: None)
+        assert prune(root, 3) == ["open"]
+    assert sorted(path.name for path in root.releases.iterdir()) == [".trash", "busy"]
+    assert (root.releases / ".trash" / "open").is_dir()
+
+    assert prune(root, 3) == ["busy"]
+    assert list(root.releases.iterdir()) == []
+    assert doomed(root, 3) == []

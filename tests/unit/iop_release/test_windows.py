@@ -63,3 +63,35 @@ def test_no_powershell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ReleaseError, match="PowerShell"):
         windows.rows()
+
+
+NETSTAT = """#!/bin/sh
+[ "$3" = TCP ] && printf '
+Aktive Verbindungen
+
+  Proto  Lokale Adresse         Remoteadresse          Status           PID
+  TCP    0.0.0.0:135            0.0.0.0:0              ABH\\224REN         888
+  TCP    127.0.0.1:18083        127.0.0.1:50123        HERGESTELLT      4711
+  TCP    127.0.0.1:18083        0.0.0.0:0              ABH\\224REN         4712
+  UDP    0.0.0.0:500            *:*                                    3456
+'
+[ "$3" = TCPv6 ] && printf '
+  TCP    [::1]:18084            [::]:0                 LISTENING       4713
+'
+exit 0
+"""
+
+
+def test_a_listener_is_known_in_every_language(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the port of its foreign address; a connection of the same port is none; without netstat nobody is known."""
+    tool = tmp_path / "netstat"
+    tool.write_text(NETSTAT, encoding="utf-8")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+
+    assert windows.listener(18083) == 4712
+    assert windows.listener(18084) == 4713
+    assert windows.listener(500) is None
+    assert windows.listener(8083) is None
+    monkeypatch.setenv("PATH", str(tmp_path / "none"))
+    assert windows.listener(18083) is None

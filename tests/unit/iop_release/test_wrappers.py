@@ -34,3 +34,15 @@ def test_a_damaged_command_is_written_again(tmp_path: Path) -> None:
     assert write(root, folder)
     assert not write(root, folder)
     assert {path.name for path in folder.iterdir()} == set(COMMANDS)
+
+
+def test_windows_gets_commands_of_its_own(tmp_path: Path) -> None:
+    """They read the release's id from the file that stands in for the link."""
+    root = HostRoot(tmp_path / "iop", links=False)
+
+    assert write(root, tmp_path / "bin", windows=True)
+    assert not write(root, tmp_path / "bin", windows=True)
+
+    text = (tmp_path / "bin" / "edge.cmd").read_text(encoding="utf-8")
+    assert f'set /p IOP_RELEASE_ID=<"{root.path}\\current"' in text
+    assert '\\venv\\Scripts\\python.exe" -I -m iop.commands.edge %*' in text
