@@ -26,8 +26,8 @@ def lock_of(source: Path, target: Target) -> Path:
 
 def wheelhouse(source: Path, target: Target, cache: Path, *, patient: bool = True) -> Path:
     """The folder with exactly the locked wheels. Raises `ReleaseError`, soon so unless `patient`."""
-    lock = lock_of(source, target)
-    house = cache / sha256(lock)[:12] / target.wheelhouse
+    lock = lock_of(source, target).absolute()
+    house = cache.absolute() / sha256(lock)[:12] / target.wheelhouse
     if house.is_dir():
         return house
     fresh = house.with_name(f".{house.name}.new")

@@ -31,6 +31,7 @@ class Pip:
 
     def run(self, command: Sequence[str], *, folder: Path) -> str:
         self.calls.append(list(command))
+        assert folder.joinpath(command[-1]).samefile(command[-1]), "the lock is found from where pip runs"
         for name in self.names:
             (Path(command[command.index("-d") + 1]) / name).write_bytes(b"wheel")
         return ""
@@ -40,7 +41,8 @@ def test_wheels_are_downloaded_once_per_lock(tmp_path: Path, source: Path, monke
     """The options are those of the target; the second call finds them, another lock does not."""
     pip = Pip(monkeypatch, NAME)
 
-    house = wheels.wheelhouse(source, TARGET, tmp_path / "cache")
+    monkeypatch.chdir(tmp_path)  # paths may be relative
+    house = wheels.wheelhouse(Path("src"), TARGET, Path("cache"))
     again = wheels.wheelhouse(source, TARGET, tmp_path / "cache")
     lock = wheels.lock_of(source, TARGET)
     lock.write_text(lock.read_text(encoding="utf-8").replace("00", "11"), encoding="utf-8")
