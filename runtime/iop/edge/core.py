@@ -172,6 +172,7 @@ class EdgeCore:
                 turned_away=self.links.turned_away(),
                 retired=self.refresher.retired,
                 last_seq=self.feed.last_seq,
+                now=self.door.loop.time(),
             )
         )
 

@@ -12,7 +12,7 @@ from msgspec import to_builtins
 
 from iop.config.models import EdgeConfig
 from iop.config.resources import NodeEntry
-from iop.domain.snapshots import PoolSnapshot, ProviderSnapshot
+from iop.domain.snapshots import NodeSnapshot, PoolSnapshot, ProviderSnapshot
 from iop.domain.times import iso_utc, iso_utc_or_none
 from iop.edge.registry import TurnedAwayEntry
 from iop.link.messages import AdapterInfo
@@ -101,6 +101,7 @@ class StatusFacts:
     turned_away: Sequence[TurnedAwayEntry] = ()
     retired: Mapping[str, Retired] = field(default_factory=dict)
     last_seq: int = 0
+    now: float = 0.0  # of the clock that drain leases end by
 
 
 def build_status(facts: StatusFacts) -> dict[str, Any]:
@@ -139,7 +140,15 @@ def _node(facts: StatusFacts, node: NodeEntry) -> dict[str, Any]:
         "instance_id": link.instance_id,
         "adapters": _adapters(node, link.adapters if connected else ()),
         "direct": _direct(facts.direct.get(node.id)),
+        "drain": _drain(seen, facts.now),
     }
+
+
+def _drain(seen: NodeSnapshot | None, now: float) -> dict[str, Any] | None:
+    """The drain lease, None where there is none."""
+    if seen is None or seen.drain_until is None:
+        return None
+    return {"reason": seen.drain_reason, "left_s": round(max(0.0, seen.drain_until - now), 1)}
 
 
 def _direct(counts: DirectCounts | None) -> dict[str, int]:

@@ -155,12 +155,12 @@ def _capacity(facts: Facts) -> Iterator[Finding]:
 
 
 def _why_drained(facts: Facts, host: HostFacts) -> str:
-    """What the Edge says of a drain: reason and who, and until when if it tells."""
+    """What the Edge says of a drain: reason and who, and for how long; empty for a node that is stopping."""
     drain = facts.nodes[host.host.node_id].get("drain") or {}
     reasons = [facts.providers[one.id].get("reason") for one in host.host.providers if one.id in facts.providers]
     reason = drain.get("reason") or next((one for one in reasons if one), "")
-    until = f", until {drain['until']}" if drain.get("until") else ""
-    return f": {reason}{until}" if reason or until else ""
+    left = f", for {_span(drain['left_s'])} more" if drain.get("left_s") else ""
+    return f": {reason}{left}" if reason or left else ""
 
 
 def _turned_away(entry: dict[str, Any]) -> str:

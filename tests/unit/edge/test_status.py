@@ -1,5 +1,7 @@
 """The status JSON, to the letter."""
 
+from dataclasses import replace
+
 import msgspec
 import pytest
 
@@ -48,7 +50,9 @@ TOTALS = {
     "capacity", "in_flight", "queued", "received", "refused", "expired", "abandoned", "admitted", "adopted",
     "returned", "completed", "failed", "cancelled",
 }  # fmt: skip
-NODE = {"id", "alias", "connected", "state", "since", "version", "release_id", "instance_id", "adapters", "direct"}
+NODE = {
+    "id", "alias", "connected", "state", "since", "version", "release_id", "instance_id", "adapters", "direct", "drain",
+}  # fmt: skip
 PROVIDER = {
     "provider_id", "node_id", "type", "category", "adapter", "models", "state", "reason", "capacity", "in_flight",
     "queued", "over_by", "oldest_in_flight_s", "admitted", "adopted", "returned", "completed", "failed", "cancelled",
@@ -186,6 +190,16 @@ def test_a_provider_is_described_by_the_config_and_counted_by_the_pool():
     assert first["models"] == ["m", "m2"]
     assert second["models"] == ["m"]
     assert (first["state"], first["in_flight"], first["oldest_in_flight_s"]) == ("ready", 1, 1.235)
+
+
+def test_a_drain_lease_tells_why_and_how_long_it_still_lives():
+    """The time that is left counts by the lease's own clock, and is not below 0; no lease is null."""
+    assert [node["drain"] for node in status()["nodes"]] == [None, None]
+
+    lease = NodeSnapshot("n1", NodeState.DRAINING, connected=True, drain_until=100.0, drain_reason="disk (by ann)")
+    drained = replace(pool(), nodes=(lease,))
+    assert status(drained, now=70.04)["nodes"][0]["drain"] == {"reason": "disk (by ann)", "left_s": 30.0}
+    assert status(drained, now=101.0)["nodes"][0]["drain"]["left_s"] == 0.0
 
 
 def test_a_removed_provider_is_shown_until_it_is_drained():

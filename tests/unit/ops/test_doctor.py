@@ -31,7 +31,7 @@ def _away(facts: Facts, code: str) -> Facts:
 
 
 def _drained(facts: Facts) -> Facts:
-    drained = _node(facts, "gx10", state="draining", drain={"reason": "new disk (by ann)", "until": "12:00"})
+    drained = _node(facts, "gx10", state="draining", drain={"reason": "new disk (by ann)", "left_s": 600.0})
     return _provider(drained, "gx10-p", state="draining", reason="new disk (by ann)")
 
 
@@ -83,7 +83,7 @@ CASES = {
         lambda facts: _node(facts, "gx10", release_id="older"),
         ("release_running", "gx10", "runs older", "make dev"),
     ),
-    "drained": (_drained, ("drained", "gx10", "new disk (by ann), until 12:00", "fab undrain gx10 --target lab")),
+    "drained": (_drained, ("drained", "gx10", "new disk (by ann), for 10 min more", "fab undrain gx10 --target lab")),
     "wrong token": (lambda facts: _away(facts, "bad_token"), ("bad_token", "gx10", "3 times", "deploy again")),
     "no link": (
         lambda facts: _node(facts, "gx10", connected=False, state="offline"),
