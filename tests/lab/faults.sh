@@ -43,6 +43,9 @@ fault_boot() {
 }
 
 fault_clock() { # HOST OFFSET: `+2h`, `-90m`, 0 for right; seen by what is started from now on, ssh sessions among them
+  if [ "$2" != 0 ] && enter "$1" grep -q VERSION_CODENAME=bookworm /etc/os-release; then
+    fail "the sshd of bookworm does not bear a wrong clock (its sandbox ends it): make the lab with LAB_SUITE=trixie"
+  fi
   # shellcheck disable=SC2016
   enter "$1" sh -c 'if [ "$1" = 0 ]; then rm -f /etc/ld.so.preload /etc/faketimerc; exit; fi
     echo "$1" >/etc/faketimerc
