@@ -56,8 +56,9 @@ def look(label):
         return None
     job = json.loads(record(label).read_text())
     end = HOME / f"{label}.end"
-    job["pid"] = job["pid"] if job["pid"] and alive(job["pid"]) and not end.exists() else None
-    job["end"] = json.loads(end.read_text()) if end.is_file() and end.read_text() else None
+    whose, code = json.loads(end.read_text()) if end.is_file() else (None, None)
+    job["end"] = code if whose == job["last"] else None  # the runner of the program before may be late
+    job["pid"] = job["last"] if job["last"] and alive(job["last"]) and job["end"] is None else None
     if "going" in job:
         age = time.time() - job["going"]
         if job["pid"] and age > job["plist"]["ExitTimeOut"]:
@@ -93,13 +94,12 @@ def root(code, text):
 
 def spawn(label, job):
     """Start the job's program under a runner that notes how it ends."""
-    (HOME / f"{label}.end").unlink(missing_ok=True)
     runner = [sys.executable, "-S", "-E", __file__, "runner", label]
     with subprocess.Popen(
         runner, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
     ) as child:
         pid = int(child.stdout.readline())
-        keep(label, **{**job, "pid": pid, "runs": job["runs"] + 1})
+        keep(label, **{**job, "last": pid, "runs": job["runs"] + 1})
         os._exit(0)  # the runner lives on
 
 
@@ -121,7 +121,7 @@ def runner(words):
     os.close(1)
     code = child.wait()
     fresh = HOME / f"{label}.end-{os.getpid()}"
-    fresh.write_text(json.dumps(code))
+    fresh.write_text(json.dumps([child.pid, code]))
     fresh.replace(HOME / f"{label}.end")
 
 
@@ -150,7 +150,7 @@ def bootstrap(words):
         refuse(5, "Bootstrap failed: 5: Input/output error")
     if label in disabled():
         refuse(119, "Bootstrap failed: 119: Service is disabled")
-    keep(label, plist=plist, pid=None, runs=0)
+    keep(label, plist=plist, last=None, runs=0)
     (HOME / f"{label}.end").unlink(missing_ok=True)
     spawn(label, look(label))
 

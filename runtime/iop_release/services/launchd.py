@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ from iop_release.errors import ReleaseError
 from iop_release.services import names, plists, tool
 from iop_release.services.contract import Running, Service
 from iop_release.services.definitions import STOP_MARGIN_S, Host
+from iop_release.services.held import Held
 from iop_release.services.installed import obstacles
 from iop_release.services.launcher import Launchers
 from iop_release.services.logs import LOG_FILE, cut, last_words, output_of
@@ -95,8 +97,9 @@ class Launchd:
         self._sleep = sleep
 
     def running(self) -> dict[str, Running]:
-        """The services that have a launcher here."""
-        return {name: _running(name, self._print(label)) for label, name in self._launchers.services().items()}
+        """The services that have a launcher here; of one behind a holder, the program that it runs."""
+        known = self._launchers.services().items()
+        return {name: self._held(name).running(_running(name, self._print(label))) for label, name in known}
 
     def obstacles(self, wanted: Sequence[Service]) -> list[str]:
         """What bootstrap has to do first: plists that are missing or differ from this release's."""
@@ -109,11 +112,31 @@ class Launchd:
             raise ReleaseError(f"launchd does not answer on this host: {done.text}")
 
     def start(self, service: Service, log: Path) -> Running:
-        """Write its launcher and start it, in place of what runs; return when it has stayed up for a second."""
+        """Write its launcher and start it, in place of what runs; return when it has stayed up for a second.
+
+        One with `listeners` runs behind a holder of its sockets, which is told to replace its program.
+        """
+        if not service.listeners:
+            return self._start(service, log)
+        label, held = names.unit(service.name), self._held(service.name)
+        held.install(_logging(service, log))
+        program = held.program(service)
+        job, before = self._print(label), held.state()
+        changed = self._launchers.write(_logging(program, log))
+        if not changed and self._is_newest(label) and before is not None and before["holder"] == job.pid:
+            self._must("kill", "SIGHUP", f"system/{label}")
+            holder = _running(service.name, job)
+        else:
+            self.stop(service.name)
+            holder, before = self._start(program, log), None
+        words = f"the end of {log}:"
+        return held.wait(holder, before, lambda: f"{words}\n{last_words(log, output_of(self._root, label))}")
+
+    def _start(self, service: Service, log: Path) -> Running:
         label = names.unit(service.name)
         output = output_of(self._root, label)
         cut(output)
-        self._launchers.write(replace(service, env={**service.env, LOG_FILE: str(log)}))
+        self._launchers.write(_logging(service, log))
         before = self._print(label)
         if before.loaded and self._is_newest(label):
             self._must("kickstart", *(["-k"] if before.pid else []), f"system/{label}")
@@ -224,8 +247,14 @@ class Launchd:
             self._sleep(self._times.between)
 
     def _patience(self, name: str) -> float:
+        """Seconds that a program of this name may take to end: the margin is its holder's, where it has one."""
         stored = Host.stored(self._root)
-        return float(stored.services.get(name, STOP_MARGIN_S) if stored else STOP_MARGIN_S)
+        return float(stored.services.get(name, 0) if stored else 0) + STOP_MARGIN_S
+
+    def _held(self, name: str) -> Held:
+        """The holder of a service's sockets, and its program's own launcher beside it."""
+        folder = self._root / "shared" / "held"
+        return Held(name, folder, Launchers(self._root, folder="held"), self._root, sys.executable)
 
     def _is_newest(self, label: str) -> bool:
         """True when what launchd has loaded is what the file says today."""
@@ -256,6 +285,10 @@ class Launchd:
         if done.code not in (0, _GONE):
             raise ReleaseError(f"launchctl print system/{label} failed with exit code {done.code}: {done.text}")
         return _Job(done.out if done.code == 0 else None)
+
+
+def _logging(service: Service, log: Path) -> Service:
+    return replace(service, env={**service.env, LOG_FILE: str(log)})
 
 
 def _running(name: str, job: _Job) -> Running:

@@ -24,10 +24,10 @@ _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class Launchers:
-    """The launchers of one host's folder, all of one kind: `.sh` or `.cmd`."""
+    """The launchers of one host's folder, all of one kind: `.sh` or `.cmd`. `folder`: where below `shared`."""
 
-    def __init__(self, root: Path, suffix: str = SH) -> None:
-        self._folder = root.absolute() / "shared" / "run"
+    def __init__(self, root: Path, suffix: str = SH, folder: str = "run") -> None:
+        self._folder = root.absolute() / "shared" / folder
         self._suffix = suffix
 
     def path(self, name: str) -> Path:

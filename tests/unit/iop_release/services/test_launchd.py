@@ -1,11 +1,14 @@
 """iop_release.services.launchd: what only launchd has: asynchronous bootouts, definitions kept in memory, refusals."""
 
 import os
+import socket
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from iop_release import processes
 from iop_release.errors import ReleaseError
 from iop_release.services.launchd import Launchd, _Job
 from tests.fakes.service_rigs import BROKEN, GENTLE, LaunchdRig
@@ -67,6 +70,49 @@ def test_a_plist_that_is_refused_gives_way_to_the_one_before(rig: LaunchdRig) ->
     (rig.below / "var/db/iop/iop-node.plist").unlink()
     with pytest.raises(ReleaseError, match=r"(?s)does not load .*109.*bootstrap\.yml"):
         rig.manager.start(rig.service(), rig.log())
+
+
+ANSWER = """
+import os, signal, socket, sys
+names = os.environ["LISTEN_FDNAMES"].split(":")
+listener = socket.socket(fileno=3 + names.index("openai"))
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+address = os.environ["NOTIFY_SOCKET"].replace("@", chr(0))
+socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).sendto(b"READY=1", address)
+while True:
+    client, _ = listener.accept()
+    client.sendall(os.environ["COLOUR"].encode())
+    client.close()
+"""
+
+
+def test_the_edge_is_replaced_behind_a_holder(rig: LaunchdRig) -> None:
+    """Its sockets stay with the holder, which launchd runs; a new release is a SIGHUP to it and nothing else."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    edge = replace(rig.service("gx10.edge", ANSWER, COLOUR="red"), listeners={"openai": address}, stop_wait_s=10)
+    first = rig.manager.start(edge, rig.log("gx10.edge"))
+    assert _ask(address) == b"red"
+
+    blue = replace(edge, env={"COLOUR": "blue"})
+    second = rig.manager.start(blue, rig.log("gx10.edge"))
+
+    assert _ask(address) == b"blue"
+    assert first.pid != second.pid
+    assert rig.manager.running()["gx10.edge"].pid == second.pid
+    assert rig.calls()[-1] == "kill SIGHUP system/iop-edge"
+    assert processes.read(second.pid or 0) is not None
+    rig.manager.stop("gx10.edge")
+    assert rig.manager.running()["gx10.edge"].pid is None
+    assert processes.read(second.pid or 0) is None
+    with pytest.raises(ConnectionRefusedError):
+        _ask(address)
+
+
+def _ask(address: str) -> bytes:
+    host, _, port = address.partition(":")
+    with socket.create_connection((host, int(port)), timeout=20) as connection:
+        return connection.recv(10)
 
 
 def test_a_disabled_label_is_enabled(rig: LaunchdRig) -> None:
