@@ -80,12 +80,14 @@ test-cluster: $(READY) ## whole processes: three nodes, kills, bursts
 
 # exit codes 3 and 4: no build for this system, or no way to the registry; pytest then names it as the reason of each skip
 OR_SKIP := >/dev/null || case $$? in 3|4) ;; *) exit 1;; esac
-.PHONY: downloads llama-here mlx-here clients-here
+.PHONY: downloads llama-here mlx-here clients-here windows-here
 downloads: llama-here mlx-here clients-here ## what the suites with real engines and clients need (1 GB, made once)
 llama-here: $(READY)
 	@$(PYTHON) playbooks/roles/engines/files/install_llama.py --project . --into build/engines $(OR_SKIP)
 mlx-here: $(READY)
 	@$(PYTHON) -m tests.engines.install_mlx --into build/engines $(OR_SKIP)
+windows-here: $(READY) ## the documented options of Ansible's modules for Windows, for make test (51 MB)
+	@$(PYTHON) -m tests.fakes.task_arguments build/collections
 clients-here: $(READY)
 	@$(PYTHON) tests/clients/install.py --into build/clients $(OR_SKIP)
 
