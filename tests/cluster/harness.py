@@ -68,8 +68,9 @@ class Process:
 
     @staticmethod
     def environment() -> dict[str, str]:
-        """What our programs start with: this checkout's code, and warnings shown."""
-        return {**os.environ, "PYTHONPATH": str(ROOT / "runtime"), "PYTHONWARNINGS": "default"}
+        """What our programs start with: this checkout's code, compiled once for all of them, and warnings shown."""
+        known = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+        return {**known, "PYTHONPATH": str(ROOT / "runtime"), "PYTHONWARNINGS": "default"}
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal, if the process is still there."""
