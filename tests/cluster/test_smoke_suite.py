@@ -64,7 +64,7 @@ def test_a_missing_or_unknown_target_is_a_usage_error(tmp_path: Path) -> None:
     """Exit code 4 and one line that names the option; never an internal error, also with a folder named like it."""
     (tmp_path / "dev").mkdir()
     for options, words in (
-        ([], "ERROR: --target is missing: one of dev, local"),
+        ([], "ERROR: --target is missing: one of dev, lab, local"),
         (["--target", "nope"], "ERROR: --target nope: no such environment (known: dev, local)"),
         (["--inventory", str(tmp_path / "inventory" / "x")], "no such folder"),
     ):
