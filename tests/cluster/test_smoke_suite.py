@@ -65,7 +65,7 @@ def test_a_missing_or_unknown_target_is_a_usage_error(tmp_path: Path) -> None:
     (tmp_path / "dev").mkdir()
     for options, words in (
         ([], "ERROR: --target is missing: one of dev, lab, local"),
-        (["--target", "nope"], "ERROR: --target nope: no such environment (known: dev, local)"),
+        (["--target", "nope"], "ERROR: --target nope: no such environment (known: dev, lab, local)"),
         (["--inventory", str(tmp_path / "inventory" / "x")], "no such folder"),
     ):
         command = [sys.executable, "-m", "pytest", str(ROOT / "smoke"), *options]
