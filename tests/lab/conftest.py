@@ -3,11 +3,14 @@
 import fcntl
 import os
 import subprocess
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.lab.lab import LAB, ROOT, Lab
+from tests.lab.site import LabSite
 
 CANNOT = 3  # exit code of lab.sh: this machine cannot carry a lab
 #: a person's own lab is taken as it stands and left up
@@ -37,6 +40,23 @@ def _up() -> None:
     if done.returncode == CANNOT and os.environ.get("CI") != "true":
         pytest.skip(done.stderr.strip().splitlines()[-1])
     assert done.returncode == 0, f"lab.sh up: exit {done.returncode}\n{done.stderr}"
+
+
+@pytest.fixture(scope="session")
+def site() -> Iterator[LabSite]:
+    """A clone of HEAD with a lab of its own, bootstrapped and deployed once; nothing outlives the session."""
+    site = LabSite(Path(tempfile.mkdtemp(prefix="iop lab ")))  # the blank is on purpose
+    try:
+        done = site.up()
+        if done.returncode == CANNOT and os.environ.get("CI") != "true":
+            pytest.skip(done.stdout.strip().splitlines()[-1])
+        assert done.returncode == 0, done.stdout
+        for name in ("bootstrap", "dev-runtime"):
+            run = site.playbook(name, "-e", "run_smoke=false")
+            assert run.code == 0, run.text
+        yield site
+    finally:
+        site.close()
 
 
 @pytest.fixture

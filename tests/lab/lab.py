@@ -25,7 +25,11 @@ class Done:
 
 
 class Lab:
-    """Three hosts that are up. Each fault has its twin that undoes it; `repair` undoes all of them."""
+    """Three hosts that are up, of the checkout `root`. Each fault has its twin; `repair` undoes all of them."""
+
+    def __init__(self, root: Path = ROOT) -> None:
+        self._root = root
+        self._program = str(root / "tests" / "lab" / "lab.sh")
 
     def address(self, host: str) -> str:
         """Its address inside the lab's network."""
@@ -33,15 +37,15 @@ class Lab:
 
     def ssh(self, host: str, *command: str, timeout: float = 60) -> Done:
         """A shell command as the account that deploys; a connection that fails has code 255."""
-        return _run(["ssh", "-F", str(SSH_CONFIG), host, *command], timeout)
+        return self._run(["ssh", "-F", str(self._root / "build" / "lab" / "ssh_config"), host, *command], timeout)
 
     def exec(self, host: str, *command: str, timeout: float = 60) -> Done:
         """A command as root inside the host, without its sshd."""
-        return _run([LAB, "exec", host, *command], timeout)
+        return self._run([self._program, "exec", host, *command], timeout)
 
     def inside(self, *command: str, timeout: float = 60) -> Done:
         """A command of this machine in the lab's network: it sees the hosts' ports and nothing else."""
-        return _run([LAB, "inside", *command], timeout)
+        return self._run([self._program, "inside", *command], timeout)
 
     def cut(self, host: str) -> None:
         """Its network cable is out."""
@@ -93,7 +97,7 @@ class Lab:
 
     def status(self) -> dict[str, str]:
         """State by host: `running`, or what is wrong and the command that undoes it."""
-        lines = re.findall(r"^(\S+) +\S+ +(.*)$", _run([LAB, "status"], 60).out, re.MULTILINE)
+        lines = re.findall(r"^(\S+) +\S+ +(.*)$", self._run([self._program, "status"], 60).out, re.MULTILINE)
         return dict(lines)
 
     def is_up(self) -> bool:
@@ -112,13 +116,18 @@ class Lab:
             self.clock(host, "0")
 
     def _fault(self, *words: str) -> None:
-        done = _run([LAB, *words], 120)
+        done = self._run([self._program, *words], 120)
         if done.code != 0:
             raise LabError(f"lab.sh {' '.join(words)}: exit {done.code}\n{done.err}")
 
-
-def _run(command: list[str], timeout: float) -> Done:
-    done = subprocess.run(
-        command, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout, check=False
-    )
-    return Done(done.returncode, done.stdout, done.stderr)
+    def _run(self, command: list[str], timeout: float) -> Done:
+        done = subprocess.run(
+            command,
+            cwd=self._root,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+        return Done(done.returncode, done.stdout, done.stderr)
