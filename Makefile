@@ -19,7 +19,7 @@ ANY_PYTHON = $(if $(wildcard $(PYTHON)),$(PYTHON),$(BASE_PYTHON))
 LAUNCH = $(PYTHON) playbooks/launch.py
 
 .DEFAULT_GOAL := help
-.PHONY: help tools env venv dev down clean check lint operator-inventory test test-fast test-cluster test-engines test-clients test-deploy test-lab walk mutants smoke locks lab lab-win lab-down lab-status
+.PHONY: help tools env venv dev rollback down clean check lint operator-inventory test test-fast test-cluster test-engines test-clients test-deploy test-lab walk mutants smoke locks lab lab-win lab-down lab-status
 
 help: ## list the targets and their settings
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | awk -F'|' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -52,6 +52,9 @@ endif
 
 dev: $(READY) ## deploy the environment from HEAD and prove it
 	@$(LAUNCH) dev-runtime -i inventory/$(ENV) $(ENGINE_ARGS) $(ARGS)
+
+rollback: $(READY) ## back to the release that ran well before (ARGS="--limit gx10", ARGS="-e release_id=…")
+	@$(LAUNCH) rollback -i inventory/$(ENV) $(ARGS)
 
 down: ## stop everything of the environment
 	@$(ANY_PYTHON) playbooks/down.py $(ENV)

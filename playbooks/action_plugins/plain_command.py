@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import shlex
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -48,7 +49,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
         if self._task.diff and stdout.startswith("{") and '"diff"' in stdout:
             result["diff"] = json.loads(stdout).get("diff", [])
         if rc != 0:
-            result["msg"] = f"exit code {rc}: {shlex.join(given['argv'][:6])}"
+            result["msg"] = _why(stdout, stderr) or f"exit code {rc}: {shlex.join(given['argv'][:6])}"
         return result
 
     def started(self, argv: Sequence[str], data: bytes | None = None, chdir: str | None = None) -> dict[str, Any]:
@@ -110,3 +111,15 @@ _FEED = [
     "$program.StandardInput.BaseStream.Write($bytes, 0, $bytes.Length)",
     "$program.StandardInput.Close()",
 ]
+
+
+def _why(stdout: str, stderr: str) -> str:
+    """The reason in the words of our own helper: its error, or `said` in its JSON."""
+    found = re.search(r"(?:^|\n)error: (.*)\Z", stderr, re.DOTALL)
+    if found:
+        return found[1].strip()
+    try:
+        told = json.loads(stdout)
+    except ValueError:
+        return ""
+    return str(told.get("said", "")) if isinstance(told, dict) else ""

@@ -1,15 +1,15 @@
-"""Evidence of each run: `build/<env>-runtime/reports/<run>/{deploy.json,junit.xml}`, on failure too.
+"""Evidence of each run: `build/<env>-runtime/reports/<run>/{deploy.json,junit.xml}`, on failure and Ctrl-C too.
 
-Also says every ten seconds that a long task is still at work, for Ansible prints nothing while a task runs.
+Also holds the environment's lock, says every ten seconds that a long task is still at work, and ends a run on Ctrl-C.
 """
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import subprocess
 import sys
-import threading
 import time
 from datetime import datetime, timezone
 from pathlib import Path
@@ -20,9 +20,13 @@ from ansible import context
 from ansible.plugins.callback import CallbackBase
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "runtime"))  # this checkout's code, whatever is installed
+sys.path[:0] = [str(ROOT / "runtime"), str(ROOT / "playbooks")]  # this checkout's code, whatever is installed
 
-from iop.config.inventory_source import environments, unreadable  # noqa: E402 - after the path above
+from guards.interrupt import Interrupt  # noqa: E402 - after the path above
+from guards.pulse import Pulse  # noqa: E402
+from guards.run_lock import RunLock  # noqa: E402
+
+from iop.config.inventory_source import environments, unreadable  # noqa: E402
 
 DOCUMENTATION = """
 name: deploy_report
@@ -31,7 +35,8 @@ short_description: writes a report of each run, and shows that a long task is at
 description: [JSON and JUnit files in the environment's reports folder.]
 """
 
-STILL_EVERY = 10.0  # seconds of silence after which a line says what is still running
+CHANGING = ("dev-runtime", "rollback", "uninstall", "bootstrap")  # playbooks of which one runs at a time
+NO_REPORT = ("uninstall",)  # it may remove the folder that the report would be in
 
 
 class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no types
@@ -50,11 +55,17 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
         self._check = self._hopeless = False
         self._steps: list[dict[str, Any]] = []
         self._releases: dict[str, dict[str, Any]] = {}
-        self._pulse = _Pulse()
+        self._told: dict[str, list[dict[str, Any]]] = {"drain": [], "gate": [], "check": [], "rollback": []}
+        self._written = False
+        self._lock: RunLock | None = None
+        self._interrupt = Interrupt(at_end=self._on_exit)
+        self._pulse = Pulse(self._interrupt.insist)
 
     def v2_playbook_on_start(self, playbook: Any) -> None:  # noqa: ANN401 - ansible's class
         """Know which playbook this is; name what Ansible does not: the place of bad YAML, the known environments."""
         self._playbook = Path(playbook._file_name).stem  # noqa: SLF001 - the only place where ansible has it
+        self._interrupt.install()
+        atexit.register(self._on_exit)
         for folder in map(Path, context.CLIARGS.get("inventory") or ()):
             found = unreadable(folder) if folder.is_dir() else []
             if not folder.exists():
@@ -77,6 +88,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
         checkout = Path(str(found.get("inventory_dir", "."))).parent.parent
         self._checkout = str(checkout)
         self._check = bool(found.get("ansible_check_mode"))
+        self._alone(checkout / "build" / f".{self._env}.lock")
         run = self._started.strftime("%Y%m%dT%H%M%SZ")
         self._folder = checkout / "build" / f"{self._env}-runtime" / "reports" / f"{run}-{self._playbook}-{os.getpid()}"
 
@@ -89,10 +101,27 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
         """A host is done with the step."""
         self._note(result, "changed" if result._result.get("changed") else "ok")  # noqa: SLF001
         self._note_release(result)
+        self._note_told(result)
 
     def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:  # noqa: ANN401, FBT001, FBT002
         """A host failed."""
         self._note(result, "ignored" if ignore_errors else "failed")
+        self._note_told(result)
+
+    def v2_runner_item_on_ok(self, result: Any) -> None:  # noqa: ANN401
+        """One round of a loop is done."""
+        self._note_told(result)
+
+    def v2_runner_item_on_failed(self, result: Any) -> None:  # noqa: ANN401
+        """One round of a loop failed."""
+        self._note_told(result)
+
+    def v2_runner_retry(self, result: Any) -> None:  # noqa: ANN401
+        """A wait goes on: say for whom."""
+        left = _json_of(result).get("running")
+        if isinstance(left, dict) and left:
+            text = ", ".join(f"{name} {count}" for name, count in left.items())
+            self._display.display(f"  … still running on {result._host.get_name()}: {text}")  # noqa: SLF001
 
     def v2_runner_on_unreachable(self, result: Any) -> None:  # noqa: ANN401
         """A host is away."""
@@ -105,15 +134,35 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
     def v2_playbook_on_stats(self, stats: Any) -> None:  # noqa: ANN401
         """The end, good or bad: write the report. A check run leaves nothing behind."""
         self._pulse.stop()
-        self._write_report(stats)
+        self._write_report({host: stats.summarize(host) for host in sorted(stats.processed)})
         told = getattr(stats, "custom", {}).get("_run", {}).get("next_steps")
         if told:
             self._display.display(f"\n{told}")
 
-    def _write_report(self, stats: Any) -> None:  # noqa: ANN401
-        if self._folder is None or self._check or self._playbook == "uninstall":
+    def _alone(self, lock: Path) -> None:
+        """Hold the environment for this run; end here where another run has it."""
+        if self._check or self._playbook not in CHANGING:
             return
-        summary = {host: stats.summarize(host) for host in sorted(stats.processed)}
+        self._lock = RunLock(lock)
+        reason = self._lock.take(self._playbook)
+        if reason:
+            self._hopeless = True
+            self._display.error(reason, wrap_text=False)
+            sys.exit(1)
+
+    def _on_exit(self) -> None:
+        """The run ended without its last word: Ctrl-C, or an error of Ansible's own."""
+        if self._written or self._folder is None or self._check:
+            return
+        self._write_report({})
+        if self._interrupt.since is not None and self._playbook in CHANGING:
+            text = "interrupted. The next run repairs what was begun; a drained node takes work again by itself."
+            os.write(2, f"{text}\n".encode())
+
+    def _write_report(self, summary: dict[str, dict[str, int]]) -> None:
+        if self._folder is None or self._check or self._playbook in NO_REPORT or self._written:
+            return
+        self._written = True
         report = self._report(summary)
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
@@ -138,13 +187,20 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
 
     def _note_release(self, result: Any) -> None:  # noqa: ANN401
         """Activations tell the release before and after, and what became of each service."""
-        text = result._result.get("stdout", "")  # noqa: SLF001
-        if not (isinstance(text, str) and text.startswith("{") and '"steps"' in text):
+        told = _json_of(result)
+        if "steps" not in told:
             return
-        told = json.loads(text)
         entry = self._releases.setdefault(result._host.get_name(), {"before": told["current"], "services": {}})  # noqa: SLF001
         entry["after"] = told["release"]
         entry["services"].update({step["name"]: step["action"] for step in told["steps"]})
+
+    def _note_told(self, result: Any) -> None:  # noqa: ANN401
+        """What the helper tells of drains, gates, checks and rollbacks; it has no secrets."""
+        told = _json_of(result)
+        if told.get("what") not in self._told:
+            return
+        kept = {name: told[name] for name in _KEPT if name in told}
+        self._told[told["what"]].append({"host": result._host.get_name(), **kept})  # noqa: SLF001
 
     def _report(self, summary: dict[str, dict[str, int]]) -> dict[str, Any]:
         failed = any(one["failures"] or one["unreachable"] for one in summary.values())
@@ -155,39 +211,31 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
             "commit": _commit(self._checkout),
             "started_at": self._started.isoformat(timespec="seconds"),
             "seconds": round((now - self._started).total_seconds(), 1),
-            "outcome": "failed" if failed else "ok",
+            "outcome": "failed" if failed else "ok" if summary else "interrupted",
             "changed": sum(one["changed"] for one in summary.values()),
             "releases": self._releases,
+            "drains": self._told["drain"],
+            "gates": self._told["gate"],
+            "checks": self._told["check"],
+            "rollbacks": self._told["rollback"],
             "summary": summary,
             "steps": [{"name": step["name"], "hosts": step["hosts"]} for step in self._steps],
         }
 
 
-class _Pulse:
-    """One thread that writes a line while a task takes long. It holds no lock, because Ansible forks beside it."""
+_KEPT = ("ok", "idle", "seconds", "attempts", "running", "said", "checks", "release", "current", "changed")
 
-    def __init__(self) -> None:
-        self._name = ""
-        self._since = time.monotonic()
-        self._end = threading.Event()
-        self._thread: threading.Thread | None = None
 
-    def watch(self, name: str) -> None:
-        self._name, self._since = name, time.monotonic()
-        if self._thread is None and os.environ.get("IOP_QUIET") is None:
-            self._thread = threading.Thread(target=self._run, daemon=True)
-            self._thread.start()
-
-    def stop(self) -> None:
-        self._end.set()
-
-    def _run(self) -> None:
-        told = self._since
-        while not self._end.wait(1.0):
-            now = time.monotonic()
-            if now - max(self._since, told) >= STILL_EVERY:
-                told = now
-                os.write(2, f"  … {now - self._since:.0f} s: {self._name}\n".encode())
+def _json_of(result: Any) -> dict[str, Any]:  # noqa: ANN401
+    """The JSON object that our helper printed; empty for anything else."""
+    text = result._result.get("stdout", "")  # noqa: SLF001
+    if not (isinstance(text, str) and text.startswith("{")):
+        return {}
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _commit(checkout: str) -> str:

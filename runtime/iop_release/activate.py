@@ -81,7 +81,7 @@ def activate(
     for service in ordered:
         ready = service.resolved(root.release(release), release)
         running = manager.start(ready, root.shared / "logs" / f"{service.name}.log")
-        _write_record(root, ready, release, running)
+        _write_record(root, service, ready, running)
     return todo
 
 
@@ -153,15 +153,16 @@ def _record(root: HostRoot, name: str) -> dict[str, object] | None:
     return data if isinstance(data, dict) and {"release", "digest"} <= data.keys() else None
 
 
-def _write_record(root: HostRoot, service: Service, release: str, running: Running) -> None:
+def _write_record(root: HostRoot, service: Service, ready: Service, running: Running) -> None:
     record = {
         "name": service.name,
         "pid": running.pid,
         "port": service.port,
         "ports": [service.port, *(int(address.rpartition(":")[2]) for address in service.listeners.values())],
-        "release": release,
-        "digest": service.digest,
-        "argv": list(service.argv),
+        "release": ready.env["IOP_RELEASE_ID"],
+        "digest": ready.digest,
+        "argv": list(ready.argv),
+        "definition": asdict(service),
     }
     path = _record_file(root, service.name)
     fresh = path.with_suffix(".new")

@@ -6,6 +6,7 @@ Exit codes: 0 done, 1 refused or failed (the reason on stderr), 2 usage.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import sys
 from collections.abc import Sequence
@@ -13,7 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from iop_release import activate, ask, bootstrap, cli_releases, edits, preflight, put, status
+from iop_release import activate, ask, bootstrap, cli_releases, cli_rolling, edits, pairs, preflight, put, status
 from iop_release.errors import ReleaseError
 from iop_release.layout import HostRoot
 from iop_release.lock import alone
@@ -31,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 1
     print(json.dumps(result, indent=2) if options.json else _plain(result))
-    return 1 if result.get("findings") else 0
+    return 1 if result.get("findings") or result.get("ok") is False else 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -92,6 +93,19 @@ def _activate(options: argparse.Namespace) -> dict[str, Any]:
             HostRoot(options.root), options.release, _services(), _manager(options), options.restart
         )
     return todo.as_json()
+
+
+def _accept(options: argparse.Namespace) -> dict[str, Any]:
+    changed = [name for name in options.service if pairs.accept(HostRoot(options.root), name, options.file)]
+    return {"changed": bool(changed), "accepted": changed}
+
+
+def _rollback(options: argparse.Namespace) -> dict[str, Any]:
+    root = HostRoot(options.root)
+    with contextlib.nullcontext() if options.dry_run else alone(options.home):
+        release = pairs.target(root, options.service, options.release, last_good=options.last_good)
+        todo, files = pairs.rollback(root, options.service, release, _manager(options), dry_run=options.dry_run)
+    return {"what": "rollback", **todo.as_json(), "files": files}
 
 
 def _remove(options: argparse.Namespace) -> dict[str, Any]:
@@ -156,6 +170,14 @@ _RESTART: _Settings = {
 _SERVICE: _Settings = {
     "--service": {"action": "append", "required": True, "metavar": "NAME", "help": "a service; repeatable"}
 }
+_PAIR: _Settings = {
+    "--file": {"action": "append", "type": Path, "default": [], "metavar": "FILE", "help": "its config; repeatable"}
+}
+_BACK: _Settings = {
+    "--service": {"required": True, "metavar": "NAME", "help": "the service"},
+    "--release": {"metavar": "ID", "help": "which release (the last good one other than what runs)"},
+    "--last-good": {"action": "store_true", "help": "the last good one, even when it is what runs"},
+}
 _PUT: _Settings = {
     "--path": {"action": "append", "type": Path, "required": True, "metavar": "FILE", "help": "where; repeatable"},
     "--source": {"type": Path, "metavar": "FILE", "help": "the file to take it from (standard input)"},
@@ -175,6 +197,8 @@ _COMMANDS: list[tuple[str, Any, str, _Settings]] = [
     ("ask", _ask, "What answers at a URL.", _ASK),
     ("plan", _plan, "What activate would do; services on stdin.", {**_ROOT, **_HOME, **_RELEASE, **_RESTART}),
     ("activate", _activate, "Run the services on stdin from this release.", {**_ROOT, **_HOME, **_RELEASE, **_RESTART}),
+    ("accept", _accept, "Keep what these run with as good.", {**_ROOT, **_SERVICE, **_PAIR}),
+    ("rollback", _rollback, "Run a service as it ran well before.", {**_ROOT, **_HOME, **_BACK, **_DRY}),
     ("remove", _remove, "Stop these services and forget them.", {**_ROOT, **_HOME, **_SERVICE, **_DRY}),
     ("status", _status, "What this host runs.", {**_ROOT, **_HOME}),
     (
@@ -184,4 +208,5 @@ _COMMANDS: list[tuple[str, Any, str, _Settings]] = [
         {**_ROOT, **_MANAGER, **bootstrap.ARGUMENTS},
     ),
     ("down", _down, "Stop everything of this environment.", _HOME),
+    *cli_rolling.COMMANDS,
 ]

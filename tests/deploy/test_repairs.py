@@ -27,37 +27,6 @@ def test_killed_processes_are_repaired(site: Site) -> None:
     assert site.fab_status()["well"] is True
 
 
-def test_an_interrupted_rollout_is_finished_by_the_next_run(site: Site) -> None:
-    """Ctrl-C between the Edge and the last node leaves a mixed fleet; the next run finishes it."""
-    site.deployed()
-    site.edit("runtime/iop/__init__.py", '__version__ = "', '__version__ = "9.')
-    head = site.commit("another version")
-
-    child = subprocess.Popen(
-        site.command("dev"), cwd=site.root, env=site.env, stdout=subprocess.PIPE, text=True, start_new_session=True
-    )
-    assert child.stdout is not None
-    seen = ""
-    while "The Edge sees this node" not in seen:
-        line = child.stdout.readline()
-        assert line, seen
-        seen += line
-    os.killpg(child.pid, signal.SIGINT)
-    try:
-        child.communicate(timeout=60)
-    except subprocess.TimeoutExpired:  # Ansible sometimes sits on a Ctrl-C; a person would then kill it
-        os.killpg(child.pid, signal.SIGKILL)
-        child.communicate(timeout=60)
-    assert child.returncode != 0
-
-    run = site.make("dev")
-
-    assert run.code == 0, run.text
-    status = site.edge_status()
-    assert {one["release_id"].partition("-")[0] for one in (status["edge"], *status["nodes"])} == {head}
-    assert run.report["changed"] > 0
-
-
 def test_failing_tests_stop_the_deploy(site: Site) -> None:
     """A commit whose fast tests fail is not deployed; what runs goes on; the flag deploys it all the same."""
     site.deployed()

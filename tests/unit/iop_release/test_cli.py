@@ -145,3 +145,24 @@ def capsys_drained(capsys: pytest.CaptureFixture[str]) -> pytest.CaptureFixture[
     told = capsys.readouterr()
     assert "canary" not in told.out + told.err
     return capsys
+
+
+def test_accept_and_rollback(
+    tmp_path: Path, manager: FakeManager, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was accepted is foreseen, then done; the answer has the form of an activation's."""
+    home, root = tmp_path / "home", HostRoot(tmp_path / "home" / "hosts" / "mac")
+    root.prepare()
+    where = ("--root", root.path, "--home", home)
+    for release in ("r1", "r2"):
+        root.release(release).mkdir()
+        (root.release(release) / COMPLETE).touch()
+        monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps([{"name": "mac.node", "argv": ["x"]}])))
+        _run(capsys, "activate", *where, "--release", release)
+        if release == "r1":
+            assert _run(capsys, "accept", "--root", root.path, "--service", "mac.node")["accepted"] == ["mac.node"]
+
+    foreseen = _run(capsys, "rollback", *where, "--service", "mac.node", "--dry-run")
+    assert (foreseen["release"], foreseen["current"], root.pointer("current")) == ("r1", "r2", "r2")
+    done = _run(capsys, "rollback", *where, "--service", "mac.node", "--last-good")
+    assert (done["what"], done["changed"], root.pointer("current")) == ("rollback", True, "r1")
