@@ -176,6 +176,12 @@ def deploy(
     _playbook("dev-runtime", target, [*(["--check", "--diff"] if check else []), *shlex.split(extra)])
 
 
+@task(help={**TARGET, "host": "only this host (all, nodes first)", "extra": "further options of ansible-playbook"})
+def rollback(_connection: Connection, target: str = "dev", host: str = "", extra: str = "") -> None:
+    """Back to the release that ran before: `ansible-playbook playbooks/rollback.yml`."""
+    _playbook("rollback", target, [*(["--limit", host] if host else []), *shlex.split(extra)])
+
+
 def _watch(inventory: Inventory, forwards: Forwards) -> None:
     with contextlib.suppress(KeyboardInterrupt), Live(console=_console(), auto_refresh=False) as live:
         while True:
