@@ -19,7 +19,7 @@ ANY_PYTHON = $(if $(wildcard $(PYTHON)),$(PYTHON),$(BASE_PYTHON))
 LAUNCH = $(PYTHON) playbooks/launch.py
 
 .DEFAULT_GOAL := help
-.PHONY: help tools env venv dev rollback down clean check lint operator-inventory test test-fast test-cluster test-engines test-clients test-deploy test-lab walk mutants smoke locks lab lab-win lab-down lab-status
+.PHONY: help tools env venv dev rollback down clean check lint operator-inventory test test-fast test-cluster test-engines test-clients test-deploy test-lab walk mutants smoke locks lab lab-win lab-deploy lab-down lab-status
 
 help: ## list the targets and their settings
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | awk -F'|' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -118,6 +118,10 @@ lab: ## boot three hosts on this machine: real systemd, real sshd (Linux, root)
 
 lab-win: $(READY) ## the same, with a Windows Python under wine on onexplayer, for trying by hand (2 GB, some minutes once)
 	@LAB_WIN=1 LAB_PIP="$(abspath $(PYTHON)) -m pip" tests/lab/lab.sh up
+
+lab-deploy: $(READY) ## prepare the lab's hosts (bootstrap), then deploy HEAD to them and prove it
+	@$(LAUNCH) bootstrap -i inventory/lab
+	@$(LAUNCH) dev-runtime -i inventory/lab $(ENGINE_ARGS) $(ARGS)
 
 lab-down: ## stop the lab, leave nothing of it
 	@tests/lab/lab.sh down
