@@ -6,6 +6,7 @@ The order is the order of one story, because a deploy costs a minute of both cor
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -181,7 +182,8 @@ def test_rollback_and_drain(site: Site) -> None:
 @pytest.mark.parametrize(
     ("host", "said"),
     [
-        ("gx10", "the Edge sees node gx10-vllm-node offline"),
+        # how fast it crashes decides who notices: its service manager, or the gate
+        ("gx10", r"gx10\.node does not stay up|the Edge sees node gx10-vllm-node offline"),
         ("onexplayer", "with release another"),
         ("mac", "Each provider of the node answers, still drained: provider mac-mlx-vllm: 502"),
     ],
@@ -194,7 +196,7 @@ def test_a_bad_release_rolls_its_host_back(site: Site, bad: str, host: str, said
 
     assert run.code != 0
     told = " ".join(run.text.split())
-    assert said in told
+    assert re.search(said, told), told
     assert f"{host} was rolled back to" in told
     assert "next: fab logs" in told
     status = site.edge_status()
