@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -19,6 +20,8 @@ from iop_release.layout import HostRoot
 from iop_release.services.contract import Service, ServiceManager
 
 PAIRS = "etc"  # in a release's folder
+# a node in an edge.yaml as the deploy renders it: its id, then within its own lines the hash of its token
+_TOKEN = re.compile(r"^  - id: (\S+)\n(?:    .*\n)*?    token_sha256: (\S+)$", re.MULTILINE)
 
 
 def accept(root: HostRoot, name: str, files: Sequence[Path] = ()) -> bool:
@@ -82,6 +85,7 @@ def rollback(
         raise ReleaseError(
             f"no good config of {name} in release {release}: {error}", _choice(good(root, name))
         ) from error
+    files = {path: with_tokens_of_now(text, Path(path)) for path, text in files.items()}
     changed = [path for path, text in files.items() if not Path(path).is_file() or _text(Path(path)) != text]
     force = [name] if changed else []
     if dry_run:
@@ -89,6 +93,20 @@ def rollback(
     for path in changed:
         _write(Path(path), files[path])
     return activate(root, release, [service], manager, force), changed
+
+
+def with_tokens_of_now(text: str, live: Path) -> str:
+    """The config with the hashes of node tokens that the live file has: nodes keep the tokens they have now.
+
+    A token that was replaced since is no longer on its node, and going back to its hash would turn the node away.
+    """
+    now = dict(_TOKEN.findall(_text(live))) if live.is_file() else {}
+
+    def current(found: re.Match[str]) -> str:
+        name, old = found.groups()
+        return found[0].replace(old, now.get(name, old))
+
+    return _TOKEN.sub(current, text)
 
 
 def _choice(known: Sequence[str]) -> str:

@@ -125,3 +125,31 @@ def test_nothing_to_go_back_to(root: HostRoot, manager: FakeManager, service: Se
     (root.release("r1") / pairs.PAIRS / f"{NAME}.json").write_text("[]", encoding="utf-8")
     with pytest.raises(ReleaseError, match="no good config"):
         pairs.rollback(root, NAME, "r1", manager)
+
+
+def test_tokens_that_were_replaced_since_stay_replaced(root: HostRoot, manager: FakeManager) -> None:
+    """A rollback past a rotation: the old config comes back, the hash of each node's token stays as it is now."""
+    assert ME is not None
+    live = root.shared / "edge.yaml"
+    edge = Service("mac.edge", ("program", *ME.argv[1:]), watch=(str(live),))
+    text = """edge: {{id: e}}
+nodes:
+  - id: n1
+    alias: a
+    token_sha256: {one}
+    adapters: {{}}
+  - id: n2
+    token_sha256: {two}
+  - id: n3
+    alias: none
+queue: {{max_wait: {wait}}}
+"""
+    live.write_text(text.format(one="aaa1", two="bbb1", wait="1m"), encoding="utf-8")
+    activate(root, "r1", [edge], manager)
+    pairs.accept(root, "mac.edge", [live])
+    live.write_text(text.format(one="aaa2", two="bbb1", wait="2m").replace("n2", "n9"), encoding="utf-8")
+    activate(root, "r2", [edge], manager)
+
+    pairs.rollback(root, "mac.edge", "r1", manager)
+
+    assert live.read_text(encoding="utf-8") == text.format(one="aaa2", two="bbb1", wait="1m")
