@@ -100,7 +100,7 @@ def with_tokens_of_now(text: str, live: Path) -> str:
 
     A token that was replaced since is no longer on its node, and going back to its hash would turn the node away.
     """
-    now = dict(_TOKEN.findall(_text(live))) if live.is_file() else {}
+    now: dict[str, str] = dict(_TOKEN.findall(_text(live))) if live.is_file() else {}
 
     def current(found: re.Match[str]) -> str:
         name, old = found.groups()
