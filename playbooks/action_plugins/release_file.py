@@ -48,6 +48,7 @@ def place(temporary, path, wanted, mode):
     return {}
 
 
+os.umask(0o077)
 try:
     told = {"look": look, "place": place}[sys.argv[1]](*sys.argv[2:])
 except OSError as error:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -26,6 +27,7 @@ from iop_release.services.managers import manager
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command."""
     options = _parser().parse_args(arguments)
+    os.umask(os.umask(0o077) | 0o022)  # many systems let a file's group write, and here that is the services' group
     try:
         result = options.run(options)
     except ReleaseError as error:

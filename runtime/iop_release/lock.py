@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,9 +17,12 @@ _RETRY_S = 0.2
 
 @contextlib.contextmanager
 def alone(folder: Path, *, windows: bool = WINDOWS, sleep: Callable[[float], None] = time.sleep) -> Iterator[None]:
-    """Hold this folder's lock, waiting for whoever has it; the system lets go of it when the process ends."""
+    """Hold this folder's lock, waiting for whoever has it; the system lets go of it when the process ends.
+
+    Who can open the file can hold the lock: only its owner.
+    """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with (folder / ".lock").open("a+b") as file:
+    with os.fdopen(os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600), "a+b") as file:
         if windows:
             with _held_on_windows(file, sleep):
                 yield

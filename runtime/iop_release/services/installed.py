@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from iop_release.errors import ReleaseError
+from iop_release.services import as_root
 from iop_release.services.contract import Service
 from iop_release.services.definitions import SUDOERS, File, Host
 
@@ -62,29 +63,22 @@ def placed(file: File, below: Path) -> Path:
 
 def _folder(file: File, below: Path, *, dry_run: bool) -> bool:
     path = placed(file, below)
-    if path.is_dir() and _owned(path, file):
+    if path.is_dir() and not path.is_symlink() and _owned(path, file):
         return False
     if not dry_run:
-        path.mkdir(parents=True, exist_ok=True)
-        _own(path, file)
+        as_root.make_folder(path.absolute(), _owner(file))
     return True
 
 
 def _file(file: File, below: Path, *, dry_run: bool) -> bool:
     path = placed(file, below)
     raw = _raw(file)
-    if path.is_file() and path.read_bytes() == raw and _owned(path, file):
+    if path.is_file() and not path.is_symlink() and path.read_bytes() == raw and _owned(path, file):
         return False
     if not dry_run:
-        path.parent.mkdir(parents=True, exist_ok=True)
         if file.previous is not None and path.is_file() and path.read_bytes() != raw:
             _keep(path, below / file.previous.lstrip("/"))
-        fresh = path.with_name(f".{path.name}.new")
-        fresh.unlink(missing_ok=True)
-        with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
-            out.write(raw)
-        _own(fresh, file)
-        fresh.replace(path)
+        as_root.write_file(path.absolute(), _owner(file), raw)
     return True
 
 
@@ -110,12 +104,8 @@ def _owned(path: Path, file: File) -> bool:
     return (facts.st_uid, facts.st_gid, facts.st_mode & 0o7777) == (uid, gid, int(file.mode, 8))
 
 
-def _own(path: Path, file: File) -> None:
-    if not hasattr(os, "chown"):
-        return
-    uid, gid = _ids(file)
-    os.chown(path, uid, gid)
-    path.chmod(int(file.mode, 8))  # after chown, which clears the set-group bit
+def _owner(file: File) -> as_root.Owner:
+    return as_root.Owner(*_ids(file), int(file.mode, 8))
 
 
 def _ids(file: File) -> tuple[int, int]:

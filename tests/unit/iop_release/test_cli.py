@@ -5,6 +5,7 @@ import io
 import json
 import os
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,14 @@ import pytest
 from iop_release import cli
 from iop_release.layout import COMPLETE, HostRoot
 from tests.fakes.service_manager import FakeManager
+
+
+@pytest.fixture(autouse=True)
+def umask() -> Iterator[None]:
+    """The umask of before, whatever a command set."""
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
 
 
 @pytest.fixture
@@ -43,7 +52,10 @@ def test_activate_plan_status_down(
     assert _run(capsys, "plan", *where, "--release", "r1")["changed"] is True
     assert manager.calls == []
     monkeypatch.setattr("sys.stdin", io.StringIO(services))
+    os.umask(0o002)
     assert _run(capsys, "activate", *where, "--release", "r1")["changed"] is True
+    mine = [home / ".lock", root.shared / "run" / "mac.edge.json"]
+    assert [path.stat().st_mode & 0o022 for path in mine] == [0, 0]  # the services' group must not write them
     assert _run(capsys, "status", *where)["current"] == "r1"
     assert _run(capsys, "prune", "--root", root.path)["changed"] is False
     some = ("remove", *where, "--service", "mac.edge", "--service", "never.there")

@@ -1,6 +1,7 @@
 """iop_release.lock: one at a time."""
 
 import fcntl
+import os
 import sys
 import types
 from pathlib import Path
@@ -16,6 +17,16 @@ def test_the_lock_is_held_and_let_go(tmp_path: Path) -> None:
         fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
     with (tmp_path / "home" / ".lock").open() as other:
         fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def test_only_its_owner_can_hold_it(tmp_path: Path) -> None:
+    """Who may open the file, to read it only, could keep every deploy waiting."""
+    before = os.umask(0)
+    try:
+        with alone(tmp_path):
+            assert (tmp_path / ".lock").stat().st_mode & 0o777 == 0o600
+    finally:
+        os.umask(before)
 
 
 def test_windows_locks_a_byte_and_waits_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,6 +53,43 @@ def test_installed_once(host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert (below / SUDOERS.lstrip("/")).stat().st_mode & 0o7777 == 0o440
 
 
+@pytest.mark.parametrize("name", ["shared/state", "shared"])
+def test_root_is_not_led_elsewhere_by_a_link(
+    name: str, host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A link in a folder that others can change is refused, by name; what it leads to keeps its owner and mode."""
+    _own(monkeypatch)
+    below, elsewhere = tmp_path / "root", tmp_path / "etc"
+    install(host, below)
+    for folder in (below / "srv/iop", below / "srv/iop/shared"):
+        folder.chmod(0o2770)  # for a test that runs as root, whose own links are followed
+    elsewhere.mkdir(mode=0o751)
+    (below / "srv/iop" / name).rename(tmp_path / "aside")
+    (below / "srv/iop" / name).symlink_to(elsewhere)
+
+    monkeypatch.setattr(Host, "folders", lambda _: [File(f"/srv/iop/{name}", "2750", ME, GROUP)])
+    with pytest.raises(ReleaseError, match=f"srv/iop/{name} is a symbolic link"):
+        install(host, below)
+    assert (elsewhere.stat().st_mode & 0o7777, list(elsewhere.iterdir())) == (0o751, [])
+
+
+def test_a_file_that_is_a_link_is_replaced_not_followed(
+    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither the file nor its temporary name leads to another file."""
+    _own(monkeypatch)
+    install(host, tmp_path)
+    stored, secret = tmp_path / "srv/iop/shared/definitions.json", tmp_path / "shadow"
+    secret.write_bytes(stored.read_bytes())
+    secret.chmod(0o600)
+    stored.unlink()
+    stored.symlink_to(secret)
+    stored.with_name(".definitions.json.new").symlink_to(secret)
+
+    assert "/srv/iop/shared/definitions.json" in install(host, tmp_path)
+    assert (stored.is_symlink(), secret.stat().st_mode & 0o777) == (False, 0o600)
+
+
 def test_what_was_changed_by_hand_is_seen_and_mended(
     host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
