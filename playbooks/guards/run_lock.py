@@ -25,8 +25,16 @@ class RunLock:
 
         Where the holder named is gone, a step that it began still runs (it inherited the lock): that is waited for.
         """
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        file = self._path.open("a+", encoding="utf-8")
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            # who can open it can hold it: the owner alone
+            number = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        except OSError as error:
+            return (
+                f"{self._path} cannot be opened ({error.strerror}), so nobody can tell whether another run is at work; "
+                f"nothing was changed.\n  next: deploy as the account that owns this checkout"
+            )
+        file = os.fdopen(number, "a+", encoding="utf-8")
         until = time.monotonic() + patience_s
         while not _locked(file):
             holder = _holder(file)

@@ -11,6 +11,7 @@ GOOD, BAD, DIM = "green", "bold red", "dim"
 
 def status(found: dict[str, Any]) -> RenderableType:
     """The facts as two tables."""
+    found = _shown(found)
     head = _banner(found)
     edge = found["edge"]
     if edge is None:
@@ -24,6 +25,7 @@ def status(found: dict[str, Any]) -> RenderableType:
 
 def doctor(found: dict[str, Any]) -> RenderableType:
     """The findings, each with its next command, and the slots in the last line."""
+    found = _shown(found)
     lines = _banner(found)
     for one in found["findings"]:
         lines.append(Text.assemble((f"{one['where']}: ", BAD), one["message"]))
@@ -33,6 +35,22 @@ def doctor(found: dict[str, Any]) -> RenderableType:
     problems = len(found["findings"])
     lines.append(Text(f"{text}; {problems} finding{'' if problems == 1 else 's'}", GOOD if found["well"] else BAD))
     return Group(*lines)
+
+
+def _shown(told: Any) -> Any:  # noqa: ANN401 - any JSON
+    """The same without what steers a terminal: hosts, engines and clients choose some of these words."""
+    if isinstance(told, dict):
+        return {key: _shown(value) for key, value in told.items()}
+    if isinstance(told, list):
+        return [_shown(one) for one in told]
+    if isinstance(told, str):
+        return "".join(char if char.isprintable() or char in "\n\t" else "\ufffd" for char in told)
+    return told
+
+
+def _cell(text: str) -> Text:
+    """Words as they are: brackets are no markup."""
+    return Text(text)
 
 
 def _banner(found: dict[str, Any]) -> list[Text]:
@@ -49,7 +67,13 @@ def _hosts(hosts: list[dict[str, Any]]) -> Table:
         if host["trouble"]:
             services = Text(host["trouble"], BAD)
         link = Text(host["state"], style=GOOD if host["connected"] else BAD)
-        table.add_row(host["name"], host["node"], link, host["release"] or "-", services or Text("not deployed", DIM))
+        table.add_row(
+            host["name"],
+            _cell(host["node"]),
+            link,
+            _cell(host["release"] or "-"),
+            services or Text("not deployed", DIM),
+        )
     return table
 
 
@@ -59,7 +83,7 @@ def _providers(found: dict[str, Any]) -> Table:
         state = one["state"] if not one.get("reason") else f"{one['state']}: {one['reason']}"
         numbers = [str(one[name]) for name in ("in_flight", "queued", "capacity")]
         style = GOOD if one["state"] == "ready" else BAD
-        table.add_row(one["provider_id"], one["node_id"], Text(state, style), *numbers)
+        table.add_row(_cell(one["provider_id"]), _cell(one["node_id"]), Text(state, style), *numbers)
     totals = found["totals"]
     if totals:
         table.add_section()

@@ -47,3 +47,20 @@ def test_doctor_shows_findings_with_steps_and_the_slots_last() -> None:
     assert "gx10: its clock is 10 min ahead" in text
     assert "  next: sudo timedatectl set-ntp true" in text
     assert text.strip().endswith("9 of 9 slots take work; 1 finding")
+
+
+def test_words_of_others_do_not_steer_the_terminal() -> None:
+    """A release or log that a host chose: no escape sequence gets through, and brackets neither vanish nor break."""
+    told = report.status(well())
+    told["hosts"][0]["release"] = "r1[/red]\x1b]0;owned\x07"
+    told["providers"][0]["provider_id"] = "[bold]p"
+    text = _text(picture.status(told))
+    assert "r1[/red]" in text
+    assert "[bold]p" in text
+    assert "\x1b" not in text
+
+    found = {"banner": "", "slots": {"ready": 0, "declared": 1}, "well": False}
+    found["findings"] = [{"where": "gx10", "message": "its log ends:\n    \x1b[2Jgone", "step": "\x1b[8mhidden"}]
+    text = _text(picture.doctor(found))
+    assert "its log ends:\n    \ufffd[2Jgone" in text
+    assert "\x1b" not in text

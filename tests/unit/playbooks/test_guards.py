@@ -55,6 +55,8 @@ def test_one_run_at_a_time(tmp_path: Path) -> None:
     assert first.stdout is not None
     assert first.stdout.readline() == "taken\n"
 
+    assert lock.stat().st_mode & 0o777 == 0o600  # who can open it can keep every run away
+
     second = _python(HOLDER, str(lock)).communicate()[0]
     assert f"dev-runtime (pid {first.pid}, since " in second
     assert "next: wait for its end, or stop it" in second
@@ -63,6 +65,14 @@ def test_one_run_at_a_time(tmp_path: Path) -> None:
     first.communicate()
     assert json.loads(lock.read_text(encoding="utf-8"))["pid"] == first.pid
     assert _python(HOLDER, str(lock)).communicate()[0] == "taken\n"
+
+
+def test_a_lock_that_cannot_be_opened_stops_the_run(tmp_path: Path) -> None:
+    """As where the checkout is another account's: the file is named, with what to do."""
+    (tmp_path / "build").write_text("no folder")
+    told = _python(HOLDER, str(tmp_path / "build" / ".dev.lock")).communicate()[0]
+    assert "cannot be opened" in told
+    assert "next: deploy as the account that owns this checkout" in told
 
 
 def test_the_last_step_of_a_killed_run_is_waited_for(tmp_path: Path) -> None:
