@@ -17,10 +17,12 @@ ROOT = Path(__file__).resolve().parent.parent
 LOCALES = ("C.UTF-8", "en_US.UTF-8")  # the second for systems that lack the first
 
 
-def environment(given: dict[str, str]) -> dict[str, str]:
+def environment(given: dict[str, str], platform: str = sys.platform) -> dict[str, str]:
     """The variables that Ansible starts with: its config named, a UTF-8 locale, no settings of an outer make."""
+    # the frameworks of macOS end a forked process that uses them; Ansible's workers are such processes
+    forks = {"OBJC_DISABLE_INITIALIZE_FORK_SAFETY": "YES"} if platform == "darwin" else {}
     env = {name: value for name, value in given.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
-    return {**env, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "LC_ALL": _utf8(), "PYTHONUNBUFFERED": "1"}
+    return {**forks, **env, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "LC_ALL": _utf8(), "PYTHONUNBUFFERED": "1"}
 
 
 def remarks(root: Path, get_blocking: Callable[[int], bool] = os.get_blocking) -> list[str]:

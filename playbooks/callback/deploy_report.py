@@ -22,7 +22,8 @@ from ansible.plugins.callback import CallbackBase
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "runtime"), str(ROOT / "playbooks")]  # this checkout's code, whatever is installed
 
-from guards.interrupt import Interrupt  # noqa: E402 - after the path above
+from guards.away import Away  # noqa: E402 - after the path above
+from guards.interrupt import Interrupt  # noqa: E402
 from guards.pulse import Pulse  # noqa: E402
 from guards.run_lock import RunLock  # noqa: E402
 
@@ -58,6 +59,8 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
         self._told: dict[str, list[dict[str, Any]]] = {"drain": [], "gate": [], "check": [], "rollback": []}
         self._written = False
         self._lock: RunLock | None = None
+        self._away = Away()
+        self._variables: Any = None
         self._interrupt = Interrupt(at_end=self._on_exit)
         self._pulse = Pulse(self._interrupt.insist)
 
@@ -78,7 +81,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
         """Know the environment, from the inventory in use."""
         if self._folder is not None or self._hopeless:
             return
-        facts = play.get_variable_manager()
+        facts = self._variables = play.get_variable_manager()
         inventory = facts._inventory  # noqa: SLF001 - as above
         hosts = inventory.get_hosts()
         if not hosts:
@@ -126,6 +129,11 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
     def v2_runner_on_unreachable(self, result: Any) -> None:  # noqa: ANN401
         """A host is away."""
         self._note(result, "unreachable")
+        if self._variables is not None:
+            name = (result._result.get("_ansible_delegated_vars") or {}).get("ansible_delegated_host")  # noqa: SLF001
+            host = self._variables._inventory.get_host(name or result._host.get_name()) or result._host  # noqa: SLF001
+            facts = self._variables.get_vars(host=host)
+            self._away.note(host.get_name(), str(result._result.get("msg", "")), facts)  # noqa: SLF001
 
     def v2_runner_on_skipped(self, result: Any) -> None:  # noqa: ANN401
         """A host skips the step."""
@@ -135,6 +143,8 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
         """The end, good or bad: write the report. A check run leaves nothing behind."""
         self._pulse.stop()
         self._write_report({host: stats.summarize(host) for host in sorted(stats.processed)})
+        if self._away.text():
+            self._display.display(f"\n{self._away.text()}")
         told = getattr(stats, "custom", {}).get("_run", {}).get("next_steps")
         if told:
             self._display.display(f"\n{told}")
