@@ -199,7 +199,7 @@ def _change(inventory: Inventory, token_file: str, ask: Callable[[AdminClient], 
         except (NoToken, SshTrouble) as error:
             _stop(str(error), code=1)
         except AdminUnreachable as error:
-            _stop(forwards.explain("admin", error), code=1)
+            _stop(f"{forwards.explain('admin', error)}\n  next: fab doctor --target {inventory.env}", code=1)
         except AdminRefused as error:
             _stop(f"the Edge refused: {error}", code=1)
 
