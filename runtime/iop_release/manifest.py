@@ -38,7 +38,8 @@ class Manifest:
             data = json.loads(_text(dist))
             return Manifest(**{**data, "targets": tuple(data["targets"])})
         except (OSError, ValueError, TypeError, KeyError, zipfile.BadZipFile) as error:
-            raise ReleaseError(f"no usable {NAME} in {dist}: {error}") from error
+            hint = "the file did not arrive whole: copy it here again" if dist.suffix == ".zip" else _AGAIN
+            raise ReleaseError(f"no usable {NAME} in {dist}: {error}", hint) from error
 
     def save(self, folder: Path) -> None:
         """Write the manifest into its dist folder, whole or not at all."""

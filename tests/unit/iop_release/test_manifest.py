@@ -65,8 +65,9 @@ def test_a_zip_has_a_manifest_of_its_own(tmp_path: Path) -> None:
         *(n for n in FILES if n.startswith("wheelhouse-linux")),
     }
     (tmp_path / "torn.zip").write_bytes(b"PK")
-    with pytest.raises(ReleaseError, match=r"no usable manifest\.json in .*torn\.zip"):
+    with pytest.raises(ReleaseError, match=r"no usable manifest\.json in .*torn\.zip") as raised:
         Manifest.load(tmp_path / "torn.zip")
+    assert "copy it here again" in str(raised.value)
 
 
 def test_a_host_gets_what_it_can_run() -> None:

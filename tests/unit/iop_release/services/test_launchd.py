@@ -1,4 +1,4 @@
-"""iop_release.services.launchd: what only launchd has: asynchronous bootouts, definitions kept in memory, refusals (B63)."""
+"""iop_release.services.launchd: asynchronous bootouts, definitions kept in memory, refusals (B63)."""
 
 import os
 import socket

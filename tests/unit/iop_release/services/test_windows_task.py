@@ -1,4 +1,4 @@
-"""iop_release.services.windows_task: tasks that tell no pid, a stop by the node's own port, what is left is killed (B65)."""
+"""iop_release.services.windows_task: tasks tell no pid, the node's own port stops it, the rest is killed (B65)."""
 
 import os
 import threading
