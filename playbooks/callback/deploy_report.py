@@ -97,7 +97,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
 
     def v2_playbook_on_task_start(self, task: Any, is_conditional: bool) -> None:  # noqa: ANN401, ARG002, FBT001
         """A step begins."""
-        self._steps.append({"name": task.get_name(), "began": time.monotonic(), "hosts": {}})
+        self._steps.append({"name": task.get_name(), "at": _now(), "began": time.monotonic(), "hosts": {}})
         self._pulse.watch(task.get_name())
 
     def v2_runner_on_ok(self, result: Any) -> None:  # noqa: ANN401
@@ -229,7 +229,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
             "checks": self._told["check"],
             "rollbacks": self._told["rollback"],
             "summary": summary,
-            "steps": [{"name": step["name"], "hosts": step["hosts"]} for step in self._steps],
+            "steps": [{name: step[name] for name in ("name", "at", "hosts")} for step in self._steps],
         }
 
 
@@ -246,6 +246,10 @@ def _json_of(result: Any) -> dict[str, Any]:  # noqa: ANN401
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def _now() -> str:
+    return datetime.now(timezone.utc).isoformat(timespec="milliseconds")  # noqa: UP017
 
 
 def _commit(checkout: str) -> str:
