@@ -19,7 +19,7 @@ ANY_PYTHON = $(if $(wildcard $(PYTHON)),$(PYTHON),$(BASE_PYTHON))
 LAUNCH = $(PYTHON) playbooks/launch.py
 
 .DEFAULT_GOAL := help
-.PHONY: help tools env venv dev rollback down clean check lint operator-inventory test test-fast test-cluster test-engines test-clients test-deploy test-lab walk mutants smoke locks lab lab-win lab-deploy lab-down lab-status
+.PHONY: help tools env venv dev rollback down clean check lint operator-inventory test test-fast test-cluster test-engines test-clients test-deploy test-lab walk mutants smoke locks lab lab-win lab-deploy lab-down lab-status lab-rolling
 
 help: ## list the targets and their settings
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | awk -F'|' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -128,6 +128,9 @@ lab-down: ## stop the lab, leave nothing of it
 
 lab-status: ## the lab's hosts and what is wrong with them
 	@tests/lab/lab.sh status
+
+lab-rolling: $(READY) ## redeploy a lab of its own under load: three commits to everything, one to the Edge alone (10 minutes)
+	@$(PYTHON) -m tests.lab.rolling $(ARGS)
 
 operator-inventory: $(READY) ## write agent-test/dev/inventory.yaml from inventory/dev
 	PYTHONPATH=runtime $(PYTHON) -m iop.commands.inventory dev --operator > agent-test/dev/inventory.yaml.new

@@ -50,7 +50,7 @@ def plan(
     """Compare what runs with what should run. Reads only; the release need not be staged yet."""
     current = root.pointer("current")
     known = manager.running()
-    wanted = [service.resolved(root.release(release), release) for service in services]
+    wanted = [_wanted(root, service, release) for service in services]
     steps = [_step(service, known.get(service.name), _record(root, service.name)) for service in wanted]
     steps = [_forced(step) if step.name in force else step for step in steps]
     findings = [{"code": "definitions", "message": text, "hint": BOOTSTRAP} for text in manager.obstacles(wanted)]
@@ -100,6 +100,12 @@ def records(root: HostRoot) -> dict[str, dict[str, object]]:
     folder = root.shared / "run"
     found = {path.stem: _record(root, path.stem) for path in sorted(folder.glob("*.json"))} if folder.is_dir() else {}
     return {name: record for name, record in found.items() if record is not None}
+
+
+def _wanted(root: HostRoot, service: Service, release: str) -> Service:
+    record = _record(root, service.name) if service.lasting else None
+    own = str(record["release"]) if record else release
+    return service.resolved(root.release(own), own)
 
 
 def _forced(step: Step) -> Step:

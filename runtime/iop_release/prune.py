@@ -1,19 +1,24 @@
-"""Old releases go; the current one, the previous one and the newest few stay."""
+"""Old releases go; the current one, the previous one, what services run from and the newest few stay."""
 
 from __future__ import annotations
 
 import shutil
 from pathlib import Path
 
+from iop_release.activate import records
 from iop_release.layout import HostRoot
 
 TRASH = ".trash"
 
 
 def doomed(root: HostRoot, keep: int) -> list[str]:
-    """Ids of releases that `prune` would remove: all but `current`, `previous` and the `keep` newest; half-made too."""
+    """Ids of releases that `prune` would remove, half-made ones too.
+
+    All but `current`, `previous`, those that a service was started from, and the `keep` newest.
+    """
     staged = root.staged()
     kept = {root.pointer("current"), root.pointer("previous"), TRASH, *staged[len(staged) - keep :]}
+    kept |= {str(record["release"]) for record in records(root).values()}
     if not root.releases.is_dir():
         return []
     return sorted(folder.name for folder in root.releases.iterdir() if folder.name not in kept)

@@ -1,6 +1,6 @@
 """Redeploys of the whole lab under load: `make lab-rolling`. Nobody may notice them but by a wait.
 
-    python -m tests.lab.rolling [--deploys 3] [--edge-only 1] [--clients 10] [--retries 0] [--edge-manager launchd|systemd]
+    python -m tests.lab.rolling [--deploys 3] [--edge-only 1] [--clients 10] [--retries 0] [--edge-manager systemd]
 
 Makes a clone with a lab of its own, deploys a first commit, and then, under load, one new commit after another to all
 nodes, the Edge and the Control Plane; after that a commit to the Edge alone. Exit code 0: no request failed, none ran
@@ -20,7 +20,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import httpx
 
@@ -146,8 +145,8 @@ class Rolling:
             await asyncio.sleep(TELL_S)
             load = self.result.load
             self._say(
-                f"{self._doing} · requests {load.requests} · failed {len(load.failures)} · under way {load.under_way} · "
-                f"longest wait {load.wait(1):.1f} s · edge restarts {self.result.edge_restarts}"
+                f"{self._doing} · requests {load.requests} · failed {len(load.failures)} · under way {load.under_way}"
+                f" · longest wait {load.wait(1):.1f} s · edge restarts {self.result.edge_restarts}"
             )
 
     async def _calm(self, admin: httpx.AsyncClient) -> None:
@@ -184,17 +183,13 @@ class Rolling:
         """Hold the engines' own counters against what clients and deploys got."""
         result = self.result
         result.engines = {name: after[name] - before[name] for name in ("started", "completed", "cancelled")}
-        result.checks = sum(
-            bool(one["ok"])
-            for run in result.deploys
-            for told in run.report["checks"]
-            for one in told["checks"].values()
-        )
+        checks = [one for run in result.deploys for told in run.report["checks"] for one in told["checks"].values()]
+        result.checks = sum(bool(one["ok"]) for one in checks)
         wanted = result.load.answered + result.checks
         if not result.load.failures and result.engines != {"started": wanted, "completed": wanted, "cancelled": 0}:
             result.troubles.append(
-                f"the engines count {result.engines}, and {result.load.answered} answers came, "
-                f"{result.checks} of them to the checks of the deploys"
+                f"the engines count {result.engines}; {result.load.answered} answers came to the clients and "
+                f"{result.checks} to the checks of the deploys"
             )
         if after["running"] or after["waiting"]:
             result.troubles.append(f"the engines still run {after['running']} and keep {after['waiting']} waiting")
@@ -294,12 +289,10 @@ def report(result: Result, restarts: int) -> int:
     """Print what was seen; returns the exit code."""
     load = result.load
     say(", ".join(f"{name} {count}" for name, count in sorted(load.kinds.items())))
-    say(
-        f"wait of an answer beyond its own time: p50 {load.wait(0.5):.2f} s, p99 {load.wait(0.99):.2f} s, max {load.wait(1):.2f} s"
-    )
-    say(
-        f"engines: {result.engines}, {result.checks} of them checks of the deploys; snapshots with the law: {result.snapshots}"
-    )
+    p50, p99, longest = (load.wait(share) for share in (0.5, 0.99, 1))
+    say(f"wait of an answer beyond its own time: p50 {p50:.2f} s, p99 {p99:.2f} s, max {longest:.2f} s")
+    say(f"engines: {result.engines}, {result.checks} of each for the deploys' own checks")
+    say(f"snapshots in which the law was checked: {result.snapshots}")
     found = verdict(result, restarts)
     for one in found:
         say(one)

@@ -26,6 +26,8 @@ class Service:
     #: name -> host:port of sockets that outlive the program and reach it as LISTEN_FDS. Such a service is not stopped
     #: before a new start: `start` replaces what runs, and connections wait in the sockets meanwhile
     listeners: dict[str, str] = field(default_factory=dict)
+    #: a new release alone is no reason to restart it: it goes on from the one that it was started from
+    lasting: bool = False
 
     @staticmethod
     def load(data: dict[str, Any]) -> Service:

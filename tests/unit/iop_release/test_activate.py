@@ -72,6 +72,26 @@ def test_a_service_with_listeners_is_replaced_by_its_start(root: HostRoot) -> No
     assert manager.calls == ["ensure", "stop mac.node", "start mac.edge", "start mac.node"]
 
 
+def test_a_lasting_service_goes_on_from_its_own_release(root: HostRoot) -> None:
+    """A new release leaves it alone; a new definition or a wish starts it from the new one."""
+    manager = FakeManager(os.getpid())
+    lasting = replace(FIRST, lasting=True, env={"HOME_OF_IT": "{release}"})
+    activate(root, "r1", [lasting, SECOND], manager)
+    manager.calls.clear()
+
+    done = activate(root, "r2", [lasting, SECOND], manager)
+    assert [step.action for step in done.steps] == ["none", "restart"]
+    assert manager.calls == ["ensure", "stop mac.node", "start mac.node"]
+    assert records(root)["mac.edge"]["release"] == "r1"
+    assert _actions(root, "r2", manager, lasting) == ["none"]
+    assert [step.action for step in plan(root, "r2", [lasting], manager, ["mac.edge"]).steps] == ["restart"]
+
+    other = replace(lasting, env={"HOME_OF_IT": "{release}", "MORE": "1"})
+    assert _actions(root, "r2", manager, other) == ["restart"]
+    activate(root, "r2", [other], manager)
+    assert records(root)["mac.edge"]["release"] == "r2"
+
+
 def test_a_watched_file_restarts_its_service(root: HostRoot, tmp_path: Path) -> None:
     """A service that reads a file only at its start is restarted when the file's content changes."""
     config = tmp_path / "node.yaml"

@@ -28,6 +28,20 @@ def test_current_previous_and_the_newest_stay(tmp_path: Path) -> None:
     assert prune(root, 2) == []
 
 
+def test_what_a_service_runs_from_stays(tmp_path: Path) -> None:
+    """A service that lasts from release to release keeps the one that it was started from."""
+    root = HostRoot(tmp_path)
+    root.prepare()
+    for number, name in enumerate(("a", "b", "c", "d")):
+        root.release(name).mkdir(parents=True)
+        mark = root.release(name) / COMPLETE
+        mark.touch()
+        os.utime(mark, (number, number))
+    (root.shared / "run" / "x.engine.json").write_text('{"release": "a", "digest": "1"}', encoding="utf-8")
+
+    assert doomed(root, 1) == ["b", "c"]
+
+
 def test_built_releases_go_with_the_staged_ones(tmp_path: Path) -> None:
     """What was built and is not staged any more, and what was half built, is unused."""
     root, dist = HostRoot(tmp_path / "host"), tmp_path / "dist"
