@@ -14,17 +14,20 @@ _log = logging.getLogger(__name__)
 
 #: turns of the event loop between a client's FIN and the close: an answer that waits for nothing takes about five
 EOF_TURNS = 24
+#: seconds that a request may be on its way: the least that an idle connection which retires stays open
+ON_ITS_WAY = 2.0
 
 
 class JsonRequestHandler(RequestHandler):
     """aiohttp's connection handler with JSON errors. The connection is closed after each of them."""
 
-    __slots__ = ("_idle_for", "_is_half_closed", "_retirement", "_waits_for_others")
+    __slots__ = ("_idle_for", "_idle_since", "_is_half_closed", "_retirement", "_waits_for_others")
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client connected."""
         self._is_half_closed = self._waits_for_others = False
         self._idle_for: float | None = None
+        self._idle_since = self._loop.time()
         self._retirement: asyncio.TimerHandle | None = None
         super().connection_made(transport)
 
@@ -40,14 +43,16 @@ class JsonRequestHandler(RequestHandler):
         return self._idle_for is not None
 
     def retire(self, idle_for: float) -> None:
-        """Serve on, each answer with `Connection: close`; close after `idle_for` seconds without a request.
+        """Serve on, each answer with `Connection: close`; close once no request came for `idle_for` seconds.
 
-        A request that the client has sent already, or sends before it can know, is served like any other.
+        Those count from the last answer, or from the begin of the connection. A request that the client has sent
+        already, or sends before it can know, is served like any other.
         """
         self._idle_for = idle_for
         if self._retirement is not None:
             self._retirement.cancel()
-        self._retirement = self._loop.call_later(idle_for, self._retire_if_idle)
+        soonest = self._loop.time() + min(idle_for, ON_ITS_WAY)
+        self._retirement = self._loop.call_at(max(soonest, self._idle_since + idle_for), self._retire_if_idle)
 
     def _retire_if_idle(self) -> None:
         if not self._request_in_progress:
@@ -80,6 +85,7 @@ class JsonRequestHandler(RequestHandler):
     ) -> tuple[web.StreamResponse, bool]:
         """aiohttp: the handler has answered."""
         self._waits_for_others = False
+        self._idle_since = self._loop.time()
         if self._idle_for is not None:
             self.retire(self._idle_for)
         return await super().finish_response(request, resp, start_time)

@@ -31,9 +31,10 @@ from iop.wiring.passed import Passed
 TELL_WITHIN = 2.0
 #: names of the listeners, in `listen` and in LISTEN_FDNAMES
 LISTENERS = frozenset({"openai", "nodes", "admin"})
-#: seconds that a client connection may be idle while a stop with a passed socket serves who is connected: long enough
-#: for a request that is on its way
-IDLE_FOR = 2.0
+#: seconds after its last answer at which an idle client connection is closed while a stop with a passed socket serves
+#: who is connected. A request that is sent in the moment of the close is lost, and clients of the official SDKs send
+#: none on a connection that has been idle for 5 s (Python) or 4 s (Node)
+IDLE_FOR = 6.0
 #: seconds in which the nodes of a predecessor dial this Edge; agents' requests wait for them
 NODES_WITHIN = 10.0
 TOKEN_FILE = "admin.token"  # noqa: S105  (a file's name)

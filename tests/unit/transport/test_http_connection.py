@@ -6,8 +6,8 @@ import json
 import pytest
 from aiohttp import web
 
-from iop.transport.http_connection import client_must_stay
-from iop.transport.http_server import listen
+from iop.transport.http_connection import ON_ITS_WAY, client_must_stay
+from iop.transport.http_server import JsonServer, listen
 from tests.fakes.raw import raw, request
 from tests.fakes.raw_client import RawClient
 
@@ -155,6 +155,36 @@ async def test_the_last_answer_of_a_connection_says_so() -> None:
 
     assert (b"connection: close" in first, b"connection: close" in second) == (False, True)
     assert second.endswith(b"two")
+
+
+async def test_a_retiring_connection_stays_open_as_long_as_its_client_may_use_it_again() -> None:
+    """The time counts from its last answer; for one that is idle for longer, a request may yet be on its way."""
+    listener = await listen(_app(), "127.0.0.1", 0)
+    loop = asyncio.get_running_loop()
+    clients = [await RawClient.connect((listener.host, listener.port)) for _ in range(2)]
+    try:
+        server = listener.runner.server
+        assert isinstance(server, JsonServer)
+        for client in clients:
+            await client.send(_again(b"one"))
+            await client.until(b"one")
+        used, idle = server._handlers()
+        idle._idle_since -= 3600
+        began = loop.time()
+        retiring = asyncio.ensure_future(listener.retire(600, 60))
+        await asyncio.sleep(0)
+
+        assert used._retirement is not None
+        assert idle._retirement is not None
+        assert used._retirement.when() == used._idle_since + 600
+        assert began + ON_ITS_WAY <= idle._retirement.when() <= loop.time() + ON_ITS_WAY
+        for handler in (used, idle):
+            handler._retire_if_idle()
+        assert await retiring
+    finally:
+        for client in clients:
+            client.close()
+        await listener.close()
 
 
 def _again(body: bytes) -> bytes:
