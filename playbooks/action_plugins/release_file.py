@@ -1,4 +1,4 @@
-"""`release_file`: put a file of this machine on a host, where it is not there with the same content.
+"""`release_file`: put a file of this machine on a host, where it is not there with the same content; or take it away.
 
 Nothing needs to be on the host but Python. The file is sent under another name, verified, and moved into place.
 """
@@ -13,9 +13,10 @@ from typing import Any
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
-# The host's Python reads it from its input: `look PATH SHA256 MODE DRY`, then `place TEMPORARY PATH SHA256 MODE`.
+# The host's Python reads it from its input: `look PATH SHA256 MODE DRY`, then `place TEMPORARY PATH SHA256 MODE`;
+# or `drop PATTERN DRY`.
 _PROGRAM = r"""
-import hashlib, json, os, sys
+import glob, hashlib, json, os, sys
 
 
 def digest(path):
@@ -48,9 +49,19 @@ def place(temporary, path, wanted, mode):
     return {}
 
 
+def drop(pattern, dry):
+    found = glob.glob(os.path.expanduser(pattern))
+    for path in found if dry == "no" else ():
+        os.unlink(path)
+    folder = os.path.dirname(os.path.expanduser(pattern))
+    if found and dry == "no" and not os.listdir(folder):
+        os.rmdir(folder)
+    return {"dropped": found}
+
+
 os.umask(0o077)
 try:
-    told = {"look": look, "place": place}[sys.argv[1]](*sys.argv[2:])
+    told = {"look": look, "place": place, "drop": drop}[sys.argv[1]](*sys.argv[2:])
 except OSError as error:
     told = {"problem": str(error)}
 print(json.dumps(told))
@@ -59,9 +70,10 @@ print(json.dumps(told))
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
     """Arguments `src` (here), `dest` (there, `~` is the home), `mode` (0600), `python` (the host's, Ansible's own by
-    default) and `tool` (false): a tool of the deploy is put there in a check run too, and is no change.
+    default) and `tool` (false): a tool of the deploy is put there in a check run too, and is no change. With `state:
+    absent`, `dest` may be a pattern; the folder goes with its last file.
 
-    The result has `dest` (without `~`), `sha256` and `changed`.
+    The result has `dest` (without `~`), `sha256` and `changed`; with `state: absent` the files that were `dropped`.
     """
 
     _supports_check_mode = True
@@ -70,14 +82,20 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
         """Put the file; a check run tells whether it would."""
         _, given = self.validate_argument_spec(
             argument_spec={
-                "src": {"type": "path", "required": True},
+                "src": {"type": "path"},
                 "dest": {"type": "str", "required": True},
                 "mode": {"type": "str", "default": "0600"},
                 "python": {"type": "str", "default": (task_vars or {}).get("ansible_python_interpreter", "python3")},
                 "tool": {"type": "bool", "default": False},
-            }
+                "state": {"type": "str", "default": "present", "choices": ["present", "absent"]},
+            },
+            required_if=[("state", "present", ["src"])],
         )
         result: dict[str, Any] = super().run(tmp, task_vars)
+        if given["state"] == "absent":
+            dry = "yes" if self._task.check_mode and not given["tool"] else "no"
+            told = self._host(given["python"], "drop", given["dest"], dry)
+            return {**result, **told, "changed": bool(told["dropped"]) and not given["tool"]}
         source = Path(given["src"])
         if not source.is_file():
             raise AnsibleActionFail(f"{source} is not there on this machine")

@@ -129,7 +129,7 @@ def _down(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _definitions(options: argparse.Namespace) -> dict[str, Any]:
-    return bootstrap.definitions(options, _services())
+    return bootstrap.definitions(options, [] if options.remove else _services())
 
 
 def _services() -> list[Service]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import shutil
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from iop_release import app, build, prune, stage, sync, wrappers
+from iop_release import app, build, prune, purge, stage, sync, wrappers
 from iop_release.layout import HostRoot
 from iop_release.lock import alone
 from iop_release.manifest import sha256
@@ -56,6 +57,14 @@ def _prune(options: argparse.Namespace) -> dict[str, Any]:
     return {"changed": bool(gone or built), "removed": gone + [str(folder) for folder in built]}
 
 
+def _purge(options: argparse.Namespace) -> dict[str, Any]:
+    if not options.root.is_dir():
+        return {"changed": False, "removed": [], "left": []}
+    with contextlib.nullcontext() if options.dry_run else alone(options.root):
+        done = purge.purge(options.root.absolute(), dry_run=options.dry_run)
+    return {"changed": bool(done.removed), **asdict(done)}
+
+
 _Settings = dict[str, dict[str, Any]]  # argument -> keywords of add_argument
 _ROOT: _Settings = {"--root": {"type": Path, "required": True, "metavar": "DIR", "help": "the host's folder"}}
 _DRY: _Settings = {"--dry-run": {"action": "store_true", "help": "only tell what would be done"}}
@@ -95,5 +104,6 @@ COMMANDS: list[tuple[str, Any, str, _Settings]] = [
     ("helper", _helper, "Write this helper as one file that runs on any host.", _INTO),
     ("build", _build, "Build the checkout's commit, once.", {**_BUILD, **_DRY}),
     ("stage", _stage, "Put a built release on this host.", {**_ROOT, **_DIST, **_BIN, **_DRY}),
+    ("purge", _purge, "Remove what deploys have put on this host.", {**_ROOT, **_DRY}),
     ("prune", _prune, "Remove old releases.", {**_ROOT, **_KEEP, **_BUILT, **_DRY}),
 ]

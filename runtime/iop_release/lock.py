@@ -12,6 +12,7 @@ from typing import IO, Any
 
 from iop_release.layout import WINDOWS
 
+LOCK = ".lock"
 _RETRY_S = 0.2
 
 
@@ -22,7 +23,7 @@ def alone(folder: Path, *, windows: bool = WINDOWS, sleep: Callable[[float], Non
     Who can open the file can hold the lock: only its owner.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with os.fdopen(os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600), "a+b") as file:
+    with os.fdopen(os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600), "a+b") as file:
         if windows:
             with _held_on_windows(file, sleep):
                 yield

@@ -171,9 +171,8 @@ def systemctl(arguments):
                 keep(unit)
             (HOME / f"{unit}.limit").unlink(missing_ok=True)
         return 0
-    if verb == "restart":
-        stop(targets)
-    return stop(targets) if verb == "stop" else start(targets[0])
+    code = stop([one for one in targets if one != "--now"]) if verb != "start" else 0
+    return code if verb in ("stop", "disable") else start(targets[0])
 
 
 def sudo(arguments):

@@ -429,4 +429,5 @@ def write(path, value):
 
 
 if __name__ == "__main__":
+    os.umask(0o022)  # launchd keeps its state itself: who called makes no difference to who may ask
     sys.exit(main(sys.argv[1:]))

@@ -20,6 +20,8 @@ MANAGERS = ("supervisor", "systemd", "launchd", "windows_task")
 STOP_MARGIN_S = 10  # the system's own patience is longer than the program's
 ROOTS_GROUP = "0"  # wheel on macOS, root elsewhere
 SUDOERS = "/etc/sudoers.d/iop-services"
+SYSTEMD = "/etc/systemd/system"
+STORED = ("shared", "definitions.json")  # below the host's folder
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ class Host:
     @staticmethod
     def stored(root: Path) -> Host | None:
         """As the last bootstrap wrote it on this host; None when there was none. Raises `ReleaseError`."""
-        path = root / "shared" / "definitions.json"
+        path = root.joinpath(*STORED)
         try:
             data = json.loads(path.read_text(encoding="utf-8"))
             return Host(**{one.name: data[one.name] for one in fields(Host)})
@@ -95,16 +97,22 @@ class Host:
         if self.manager == "supervisor":
             return []
         text = json.dumps(asdict(self), indent=2, sort_keys=True) + "\n"
-        stored = File(f"{self.root}/shared/definitions.json", "0640", self.user, self.group, text)
+        stored = File(f"{self.root}/{'/'.join(STORED)}", "0640", self.user, self.group, text)
         return [*self.definitions(), stored]
 
     def definitions(self) -> list[File]:
         """The definitions and sudo rules alone."""
         return _RENDERERS[self.manager](self)
 
-    def commands_after(self) -> list[list[str]]:
-        """What root runs after any of the files has changed."""
-        return _COMMANDS[self.manager](self)
+    def commands_after(self, changed: Sequence[str] = ()) -> list[list[str]]:
+        """What root runs after any of the files has changed.
+
+        A socket keeps its address for as long as it is open: of one that changed, the Edge is stopped with its sockets,
+        and the next deploy starts it.
+        """
+        moved = any(path.endswith(".socket") for path in changed)
+        stop = [["systemctl", "stop", *units.stop_targets(names.EDGE, self.sockets())]] if moved else []
+        return stop + _COMMANDS[self.manager](self)
 
     def _check(self) -> None:
         if self.manager not in MANAGERS:
@@ -120,16 +128,15 @@ class Host:
 
 
 def _systemd(host: Host) -> list[File]:
-    folder = "/etc/systemd/system"
     launchers = Launchers(Path(host.root))
     found = [
-        File(f"{folder}/{names.unit(name)}.service", "0644", "root", "root", systemd_unit(host, name).text())
+        File(f"{SYSTEMD}/{names.unit(name)}.service", "0644", "root", "root", systemd_unit(host, name).text())
         for name in sorted(host.services)
     ]
     for name in _edges(host):
         for listener, address in sorted(host.addresses.items()):
             text = units.socket(listener, address, str(launchers.path(name)))
-            found.append(File(f"{folder}/{names.EDGE}-{listener}.socket", "0644", "root", "root", text))
+            found.append(File(f"{SYSTEMD}/{names.EDGE}-{listener}.socket", "0644", "root", "root", text))
     rules = units.sudoers(host.user, host.units, host.sockets())
     return [*found, *_sudo_rules(host, rules, "root")]
 

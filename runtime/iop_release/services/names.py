@@ -24,3 +24,12 @@ def kind(name: str) -> str:
     """`edge`, `control`, `node` or `engine`."""
     unit(name)
     return name.rpartition(".")[2]
+
+
+def of(unit: str) -> str | None:
+    """A service that has this definition; None when it is none of ours. `host` stands for any host."""
+    if unit.startswith("iop-engine-"):
+        name = f"{unit[len('iop-engine-') :]}.engine"
+    else:
+        name = f"host.{unit[len('iop-') :]}" if unit.startswith("iop-") else ""
+    return name if _NAME.fullmatch(name) and not name.startswith("host.engine") else None

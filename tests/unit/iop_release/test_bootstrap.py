@@ -86,3 +86,46 @@ def test_names_follow_from_the_account(
     monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps(SERVICES)))
     cli.main(["definitions", "--root", str(tmp_path), "--manager", "systemd", "--user", "lab", "--json"])
     assert "User=lab\nGroup=lab\n" in json.loads(capsys.readouterr().out)["files"][0]["content"]
+
+
+def test_an_address_that_changed_stops_the_edge_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An open socket keeps its address, and systemd reads the unit anew only afterwards; on a new host nothing runs."""
+    ran: list[list[str]] = []
+    monkeypatch.setattr(tool, "call", lambda command: ran.append(command) or tool.Done(0, "", ""))
+    monkeypatch.setattr(bootstrap, "install", lambda host, dry_run: ["/etc/systemd/system/iop-edge-nodes.socket"])
+    more = ("--install", "--root", str(tmp_path), "--address", "nodes=10.0.0.1:18084")
+    _run(monkeypatch, capsys, *more)
+    assert [command[1] for command in ran] == ["-aG", "daemon-reload", "enable"]
+
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared" / "definitions.json").touch()
+    ran.clear()
+    _run(monkeypatch, capsys, *more)
+    assert ran[0] == ["systemctl", "stop", "iop-edge-nodes.socket", "iop-edge.service"]
+    assert [command[1] for command in ran[1:]] == ["-aG", "daemon-reload", "enable"]
+
+
+def test_remove_wants_no_services(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Definitions, and with --purge the folder; a second time there is nothing."""
+    root = tmp_path / "iop"
+    (root / "shared").mkdir(parents=True)
+    seen: list[tuple[str, bool]] = []
+
+    def remove(services: object, manager: str, at: Path, *, dry_run: bool) -> list[str]:
+        seen.append((manager, dry_run))
+        return ["/etc/x"] if at == root and len(seen) == 1 else []
+
+    monkeypatch.setattr(bootstrap.removal, "remove", remove)
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    words = ["definitions", "--remove", "--root", str(root), "--manager", "systemd", "--user", "lab", "--json"]
+    told = []
+    for more in (["--dry-run"], ["--purge"], ["--purge"]):
+        assert cli.main([*words, *more]) == 0
+        told.append(json.loads(capsys.readouterr().out))
+    assert [one["removed"] for one in told] == [["/etc/x"], [str(root / "shared"), str(root)], []]
+    assert [one["changed"] for one in told] == [True, True, False]
+    assert seen == [("systemd", True), ("systemd", False), ("systemd", False)]

@@ -120,3 +120,19 @@ def test_what_cannot_be_done_is_said(site: Site) -> None:
     assert "/no/such/python was tried" in site.put("x", python="python: /no/such/python")["failed"]
     text = site.put(f"{site.folder}/file/x.zip")["failed"]
     assert "x.zip cannot be put on the host" in " ".join(text.split())
+
+
+def test_it_is_taken_away_again(site: Site) -> None:
+    """All that a pattern names, and the folder with its last file; then there is nothing to do."""
+    folder = site.folder / "home" / ".cache" / "iop"
+    folder.mkdir(parents=True)
+    for name in ("a-1.pyz", "a-2.pyz"):
+        (folder / name).touch()
+    absent = "state: absent"
+
+    would = site.put("~/.cache/iop/a-*.pyz", "--check", python=absent)
+    assert (would["changed"], len(list(folder.iterdir()))) == (True, 2)
+    done = site.put("~/.cache/iop/a-*.pyz", python=absent)
+    assert (done["changed"], sorted(done["dropped"])) == (True, [str(folder / "a-1.pyz"), str(folder / "a-2.pyz")])
+    assert not folder.exists()
+    assert site.put("~/.cache/iop/a-*.pyz", python=absent)["changed"] is False

@@ -28,3 +28,20 @@ def test_what_no_service_is_called(name: str) -> None:
     """A name that is none never becomes a path or an argument of sudo."""
     with pytest.raises(ReleaseError, match="no service is called"):
         names.unit(name)
+
+
+@pytest.mark.parametrize(
+    ("unit", "name"),
+    [
+        ("iop-node", "host.node"),
+        ("iop-edge", "host.edge"),
+        ("iop-engine-gx10-vllm", "gx10-vllm.engine"),
+        ("iop-engine-", None),
+        ("iop-engine", None),
+        ("iop-something", None),
+        ("sshd", None),
+    ],
+)
+def test_back_from_a_unit(unit: str, name: str | None) -> None:
+    """A service that would have this definition, or None."""
+    assert names.of(unit) == name
