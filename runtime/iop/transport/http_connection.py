@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import select
 
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
@@ -45,17 +46,34 @@ class JsonRequestHandler(RequestHandler):
     def retire(self, idle_for: float) -> None:
         """Serve on, each answer with `Connection: close`; close once no request came for `idle_for` seconds.
 
-        Those count from the last answer, or from the begin of the connection. A request that the client has sent
-        already, or sends before it can know, is served like any other.
+        Those count from the last answer or byte of a request, or from the begin of the connection. A request that the
+        client has sent already, or sends before it can know, is served like any other, also when this process had no
+        time to read it until now.
         """
         self._idle_for = idle_for
+        soonest = self._loop.time() + min(idle_for, ON_ITS_WAY)
+        self._look_at(max(soonest, self._idle_since + idle_for))
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes of a request came."""
+        self._idle_since = self._loop.time()
+        super().data_received(data)
+
+    def _look_at(self, time: float) -> None:
         if self._retirement is not None:
             self._retirement.cancel()
-        soonest = self._loop.time() + min(idle_for, ON_ITS_WAY)
-        self._retirement = self._loop.call_at(max(soonest, self._idle_since + idle_for), self._retire_if_idle)
+        self._retirement = self._loop.call_at(time, self._retire_if_idle)
 
     def _retire_if_idle(self) -> None:
-        if not self._request_in_progress:
+        if self._idle_for is None or self.transport is None:
+            return
+        idle_until, now = self._idle_since + self._idle_for, self._loop.time()
+        # a process that had to wait for its turn finds this timer due, and bytes of a request that it has not read yet
+        if self._waiter is None or self._waiter.done() or _is_readable(self.transport):
+            self._look_at(now + min(self._idle_for, ON_ITS_WAY))
+        elif now < idle_until:
+            self._look_at(idle_until)
+        else:
             self.finish()
 
     def eof_received(self) -> bool:  # type: ignore[override]  # aiohttp narrows asyncio's "bool | None" to None
@@ -86,8 +104,6 @@ class JsonRequestHandler(RequestHandler):
         """aiohttp: the handler has answered."""
         self._waits_for_others = False
         self._idle_since = self._loop.time()
-        if self._idle_for is not None:
-            self.retire(self._idle_for)
         return await super().finish_response(request, resp, start_time)
 
     def _close_after(self, turns: int) -> None:
@@ -130,6 +146,16 @@ class JsonRequestHandler(RequestHandler):
         response = web.Response(status=status, body=errors.envelope(error), headers=told)
         response.force_close()
         return response
+
+
+def _is_readable(transport: asyncio.BaseTransport) -> bool:
+    """Return whether the kernel has bytes (or an end) of the peer that nobody has read yet."""
+    sock = transport.get_extra_info("socket")
+    if sock is None or sock.fileno() < 0 or not hasattr(select, "poll"):  # Windows has none, and passes no sockets
+        return False
+    poll = select.poll()
+    poll.register(sock.fileno(), select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def client_must_stay(request: web.BaseRequest) -> None:

@@ -117,7 +117,12 @@ class Listener:
     async def _stop_accepting(self) -> None:
         if self.tls_server is not None:
             self.tls_server.stop_accepting()
-        for site in tuple(self.runner.sites):
+        sites = tuple(self.runner.sites)
+        for site in sites:
+            _leave_in_socket(site)
+        for _ in range(ACCEPT_TURNS):  # asyncio's server drops at its close whom it has accepted but not handed over
+            await asyncio.sleep(0)
+        for site in sites:
             await site.stop()
 
     async def finish(self, within: float) -> None:
@@ -141,6 +146,15 @@ class Listener:
         await self.runner.cleanup()
         if isinstance(server, JsonServer):
             server.abort()
+
+
+def _leave_in_socket(site: web.BaseSite) -> None:
+    """Accept nothing more on this site; its socket stays open."""
+    loop = asyncio.get_running_loop()
+    server = site._server  # noqa: SLF001  (aiohttp tells nobody else)
+    with contextlib.suppress(NotImplementedError):  # Windows
+        for sock in getattr(server, "sockets", None) or ():
+            loop.remove_reader(sock.fileno())
 
 
 async def listen(

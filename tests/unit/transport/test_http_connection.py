@@ -2,14 +2,20 @@
 
 import asyncio
 import json
+import os
+import time
+from collections.abc import Callable
 
 import pytest
+import uvloop
 from aiohttp import web
 
 from iop.transport.http_connection import ON_ITS_WAY, client_must_stay
 from iop.transport.http_server import JsonServer, listen
 from tests.fakes.raw import raw, request
 from tests.fakes.raw_client import RawClient
+
+LOOPS = [asyncio.new_event_loop, uvloop.new_event_loop]
 
 
 async def _echo(request: web.Request) -> web.Response:
@@ -178,6 +184,7 @@ async def test_a_retiring_connection_stays_open_as_long_as_its_client_may_use_it
         assert idle._retirement is not None
         assert used._retirement.when() == used._idle_since + 600
         assert began + ON_ITS_WAY <= idle._retirement.when() <= loop.time() + ON_ITS_WAY
+        used._idle_since -= 3600
         for handler in (used, idle):
             handler._retire_if_idle()
         assert await retiring
@@ -185,6 +192,38 @@ async def test_a_retiring_connection_stays_open_as_long_as_its_client_may_use_it
         for client in clients:
             client.close()
         await listener.close()
+
+
+@pytest.mark.parametrize("loop_factory", LOOPS)
+def test_a_request_that_came_while_the_process_could_not_read_is_served(
+    loop_factory: Callable[[], asyncio.AbstractEventLoop],
+) -> None:
+    """The time of an idle connection is over, but its client has sent: that counts, not who looks first."""
+
+    async def story(parts: tuple[bytes, ...]) -> bytes:
+        listener = await listen(_app(), "127.0.0.1", 0)
+        try:
+            client = await RawClient.connect((listener.host, listener.port))
+            await client.send(_again(b"one"))
+            await client.until(b"one")
+            retiring = asyncio.ensure_future(listener.retire(0.05, 30))
+            await asyncio.sleep(0)
+            sock = client.writer.get_extra_info("socket")
+            for part in parts:
+                assert os.write(sock.fileno(), part) == len(part)
+                time.sleep(0.1)  # noqa: ASYNC251 - the loop has no turn meanwhile: that is the test
+                await asyncio.sleep(0)
+            await client.ended()
+            assert await retiring
+            client.close()
+            return bytes(client.seen)
+        finally:
+            await listener.close()
+
+    whole = _again(b"two")
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        assert runner.run(story((whole,))).endswith(b"two")
+        assert runner.run(story((whole[:20], whole[20:]))).endswith(b"two")
 
 
 def _again(body: bytes) -> bytes:

@@ -2,9 +2,11 @@
 
 import asyncio
 import socket
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import uvloop
 from aiohttp import web
 
 from iop.transport.http_server import Listener, listen
@@ -129,6 +131,39 @@ async def test_a_held_socket_goes_from_one_server_to_the_next(tmp_path: Path, wi
             await second.close()
 
     assert [answer.rpartition(b"\r\n")[2] for answer in answers] == [b"slow", *[b"late"] * 5]
+
+
+@pytest.mark.parametrize("loop_factory", [asyncio.new_event_loop, uvloop.new_event_loop])
+@pytest.mark.parametrize("turns", range(8))
+def test_who_is_just_being_accepted_is_served(
+    loop_factory: Callable[[], asyncio.AbstractEventLoop], turns: int
+) -> None:
+    """Whoever connects around the moment at which the server stops gets an answer: from it, or from the next one."""
+
+    async def story() -> list[bytes]:
+        with socket.create_server(("127.0.0.1", 0), backlog=64) as held:
+            first = await _held(held, _app())
+            clients = [socket.create_connection(held.getsockname()) for _ in range(3)]
+            for client in clients:
+                client.sendall(request("/echo", b"hello"))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            assert await first.retire(0.01, 60)
+            await first.close()
+            second = await _held(held, _app())
+            try:
+                return [await asyncio.to_thread(_all_of, client) for client in clients]
+            finally:
+                await second.close()
+
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        assert [answer.rpartition(b"\r\n")[2] for answer in runner.run(story())] == [b"hello"] * 3
+
+
+def _all_of(client: socket.socket) -> bytes:
+    client.settimeout(60)
+    with client, client.makefile("rb") as file:
+        return file.read()
 
 
 async def test_retirement_ends_at_its_time() -> None:
