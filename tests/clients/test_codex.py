@@ -16,8 +16,6 @@ from tests.fakes.stack import Engine, Stack, stack
 from tests.fakes.until import until
 
 ONCE = {"request_max_retries": 0, "stream_max_retries": 0}
-#: Codex leaves with the last event: whether the Edge has seen the stream's own end by then is the machine's choice
-ANSWERED = ("completed", "cancelled")
 
 
 def codex(npm: Npm, folder: Path) -> Codex:
@@ -37,11 +35,9 @@ async def test_a_turn_over_llama_cpp(pool: Cluster, npm: Npm, tmp_path: Path) ->
     assert (code, events[-1]["type"]) == (0, "turn.completed"), events
     assert [text.isascii() and len(text) > 100 for text in texts(events)] == [True]
     assert events[-1]["usage"]["input_tokens"] > 1000
-    await idle(pool)
+    await idle(pool)  # Codex leaves with the last event, and the Edge may count a moment later
     after = (await pool.status())["totals"]
-    grown = {name: after[name] - before[name] for name in ("received", "failed", "returned", *ANSWERED)}
-    assert (grown["received"], sum(grown[name] for name in ANSWERED)) == (1, 1), grown
-    assert (grown["failed"], grown["returned"]) == (0, 0), grown
+    assert [after[name] - before[name] for name in ("received", "completed", "failed", "returned")] == [1, 1, 0, 0]
 
 
 ITEM = {"id": "msg_1", "type": "message", "status": "completed", "role": "assistant"}
@@ -153,9 +149,7 @@ async def test_two_turns_on_one_slot(tmp_path: Path, npm: Npm) -> None:
             for run in (first, second):
                 assert texts(await run.lines()) == ["Hello from the engine."]
                 assert run.child.returncode == 0
-        await s.idle()
-        assert (s.up.hwm, *s.totals("received", "failed")) == (1, 2, 0)
-        assert sum(s.totals(*ANSWERED)) == 2
+        assert (s.up.hwm, *s.totals("received", "completed")) == (1, 2, 2)
 
 
 async def test_what_codex_asks_for(tmp_path: Path, npm: Npm) -> None:

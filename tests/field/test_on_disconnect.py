@@ -117,3 +117,30 @@ async def test_an_engine_that_falls_silent_is_a_failure_also_under_finish(tmp_pa
         assert b'"upstream_timeout"' in answer.body
         await until(lambda: s.up.peers_left == 1)
         assert s.totals("failed", "cancelled") == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("last", "counted"),
+    [
+        ([event("[DONE]")], (1, 0, 0)),
+        ([event({"error": {"message": "out of memory"}}), event("[DONE]")], (0, 1, 0)),
+        ([event({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})], (0, 0, 1)),
+    ],
+    ids=["whole", "error", "not-yet"],
+)
+async def test_a_client_that_leaves_with_the_last_event(
+    tmp_path: Path, last: list[bytes], counted: tuple[int, int, int]
+) -> None:
+    """Codex and others close at the stream's own end, before the engine's: that answer was whole, and counts so."""
+
+    async def serve(exchange: Exchange) -> None:
+        await exchange.send(stream_head() + b"".join(map(chunk, [event({"choices": []}), *last])))
+        await exchange.peer_left.wait()
+
+    async with stack(tmp_path, Engine(serve)) as s:
+        client = await s.open(chat(stream=True))
+        await client.until(last[-1])
+        assert s.load() == (1, 0)
+        client.close()
+        await s.idle()
+        assert s.totals("completed", "failed", "cancelled") == counted

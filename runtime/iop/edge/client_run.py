@@ -11,7 +11,8 @@ class ClientRun:
     """One run for one client. `who` names its provider or node for people.
 
     `run` is the work on the link, None before it has started; `ended` tells that it has really ended.
-    What came first decides what the run counts as: the client's leaving, a cut of our own, or its own end.
+    What came first decides what the run counts as: the client's leaving, a cut of our own, or its own end. The last
+    event of a stream (`[DONE]`, `response.completed`) is such an end, as clients leave with it.
     """
 
     def __init__(self, who: str) -> None:
@@ -20,6 +21,7 @@ class ClientRun:
         self.who = who
         self._left = False
         self._cut: str | None = None
+        self._told: Outcome | None = None
 
     def leave(self) -> None:
         """The client is gone: `on_disconnect` decides what happens to the work; it counts until it has ended."""
@@ -38,6 +40,10 @@ class ClientRun:
     def made(self, response_id: str) -> None:
         """The answer is a response of this id."""
 
+    def told_end(self, *, well: bool) -> None:
+        """The answer's own last event has been sent to the client; `well`: no failure was told in it or before it."""
+        self._told = Outcome.COMPLETED if well else Outcome.FAILED
+
     @property
     def stopped(self) -> bool:
         """True when its client left or we cut it, whatever end the work then came to."""
@@ -45,6 +51,8 @@ class ClientRun:
 
     def verdict(self, end: End) -> tuple[Outcome, str | None]:
         """Return what the run counts as, and why."""
+        if self._left and self._told is not None:
+            return self._told, None if self._told is Outcome.COMPLETED else "error_event"
         if self._left:
             return Outcome.CANCELLED, "client_left"
         if self._cut is not None:

@@ -74,6 +74,8 @@ class Relay:
             # before the client has it, which may go on with this response as soon as it reads its end
             self._note(self.reply.see(piece))
             await self.reply.write(piece)
+            if self.reply.ending is not None:
+                self.work.told_end(well=self.reply.ending)
         end = _end_of(run)
         if end.outcome == "completed":
             return await self.reply.finish()

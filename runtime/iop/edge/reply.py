@@ -42,6 +42,11 @@ class Reply:
         )
 
     @property
+    def ending(self) -> bool | None:
+        """Whether the stream's own end, if it was seen, is that of a good answer; None before that end."""
+        return not self._watch.error if self._watch.terminal else None
+
+    @property
     def opened(self) -> bool:
         """True once a status and headers are out."""
         return self._response is not None

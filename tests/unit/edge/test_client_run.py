@@ -54,6 +54,21 @@ def test_a_client_that_left_makes_it_cancelled() -> None:
     assert (quiet.cancelled, over.stopped) == ([], False)
 
 
+@pytest.mark.parametrize(
+    ("well", "verdict"), [(True, (Outcome.COMPLETED, None)), (False, (Outcome.FAILED, "error_event"))]
+)
+def test_a_client_that_leaves_with_the_last_event_has_had_its_answer(
+    well: bool, verdict: tuple[Outcome, str | None]
+) -> None:
+    """The work is still told, and however it ends then, the answer was what its last event says."""
+    work, noted = _running()
+    work.told_end(well=well)
+    assert work.verdict(End(run=1, outcome="failed", failure="broken")) == (Outcome.FAILED, "broken")
+    work.leave()
+    assert noted.cancelled == ["client"]
+    assert work.verdict(End(run=1, outcome="cancelled")) == verdict
+
+
 def test_a_cut_fails_with_its_reason_and_says_so() -> None:
     """The first reason stays, and is what the client reads, not the cancel that the node then tells."""
     work, noted = _running()
