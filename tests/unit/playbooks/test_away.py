@@ -1,5 +1,6 @@
 """playbooks/guards/away.py: a host that ssh lost, in words (B67)."""
 
+import configparser
 import sys
 from pathlib import Path
 
@@ -42,3 +43,13 @@ def test_an_ansible_without_our_packages_says_it_in_its_own_words(monkeypatch: p
     away = Away()
     away.note("gx10", "timed out", {})
     assert away.text().startswith("gx10 cannot be reached: timed out\n  next: bring it back")
+
+
+def test_a_host_that_is_gone_is_noticed() -> None:
+    """Ansible asks its ssh whether the host still lives; else a step on a lost host ends by the patience of TCP."""
+    settings = configparser.ConfigParser()
+    settings.read(Path(PLAYBOOKS).parent / "ansible.cfg", encoding="utf-8")
+    words = settings["ssh_connection"]["ssh_args"].split()
+
+    alive = dict(word.split("=") for word in words if word.startswith("ServerAlive"))
+    assert 0 < int(alive["ServerAliveInterval"]) * int(alive["ServerAliveCountMax"]) <= 60
