@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from iop_release.lock import LOCK
-from iop_release.services.definitions import STORED, Host
+from iop_release.services.definitions import Host
 
 _OURS = ("releases", "incoming", "shared", "current", "previous")
 
@@ -22,12 +22,13 @@ class Purged:
 
 
 def purge(root: Path, *, dry_run: bool = False) -> Purged:
-    """All that deploys have put there. What bootstrap made stays for the next deploy: empty folders, definitions.json.
+    """All that deploys have put there.
 
-    What services have written under an account of their own only root may take away; it is told as left.
+    What bootstrap made stays for the next deploy: empty folders, definitions.json and, on Windows, the tasks' XML. What
+    services have written under an account of their own only root may take away; it is told as left.
     """
     done, stored = Purged(), Host.stored(root)
-    made = {Path(one.path) for one in stored.folders()} if stored else set()
+    made = {Path(one.path) for one in (*stored.folders(), *stored.files())} if stored else set()
     if made:
         _empty(root, made, done, dry_run=dry_run)
     elif root.is_dir():
@@ -51,11 +52,10 @@ def _empty(folder: Path, made: set[Path], done: Purged, *, dry_run: bool) -> Non
         return
     for one in inside:
         if one in made:
-            _empty(one, made, done, dry_run=dry_run)
+            if one.is_dir():
+                _empty(one, made, done, dry_run=dry_run)
         elif one.parent.parent not in made and one.name not in _OURS:
             continue  # the root's own lock, and what is none of ours
-        elif one.parts[-2:] == STORED:
-            continue
         elif not os.access(folder, os.W_OK):
             done.left.append(str(folder))
             return
