@@ -33,7 +33,8 @@ class TaskSet:
         """Cancel every task and wait for all to end. Safe to call twice."""
         while self._tasks:
             self.cancel()
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+            # `gather` does not give way to the loop when all have ended (Python 3.12), so `_done` would never run
+            await asyncio.wait(tuple(self._tasks))
 
     async def drained(self) -> None:
         """Wait until no task is left, without cancelling any."""

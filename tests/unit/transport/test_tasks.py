@@ -30,6 +30,22 @@ async def test_close_ends_what_still_runs() -> None:
     assert len(tasks) == 0
 
 
+async def test_close_ends_when_a_task_ended_in_the_same_turn_of_the_loop() -> None:
+    """Who is woken by the last act of a task closes before it is known as done; Python 3.12 turned that into a hang."""
+    over = asyncio.Event()
+
+    async def work() -> None:
+        over.set()
+
+    tasks = TaskSet()
+    task = tasks.start(work(), name="work")
+    await over.wait()
+    assert (task.done(), len(tasks)) == (True, 1)
+    await tasks.close()
+
+    assert len(tasks) == 0
+
+
 async def test_a_failure_is_logged_once_with_its_name(caplog: pytest.LogCaptureFixture) -> None:
     """A task that fails does not vanish silently (Field case B47)."""
 
