@@ -23,6 +23,7 @@ SERVICES = {
     "mac-mlx-vllm.engine", "gx10-vllm.engine", "onexplayer-lemonade.engine",
     "mac.control", "mac.edge", "mac.node", "gx10.node", "onexplayer.node",
 }  # fmt: skip
+HANGS = 900  # seconds that no command here takes, however busy the machine
 NO_SMOKE = "-e run_smoke=false"  # the suite has its own step in CI, against an environment like this one
 QUICK_TEST = 'def test_quick():\n    """The fast tests of the clone."""\n'
 
@@ -50,7 +51,7 @@ class Site:
     def make(self, target: str, arguments: str = "") -> Run:
         """`make <target> ENV=local` with this Python as the environment."""
         done = subprocess.run(
-            self.command(target, arguments), cwd=self.root, env=self.env, **_QUIET, timeout=900, check=False
+            self.command(target, arguments), cwd=self.root, env=self.env, **_QUIET, timeout=HANGS, check=False
         )
         return Run(done.returncode, done.stdout, {} if "--check" in arguments else self._report(done.stdout))
 
@@ -84,7 +85,7 @@ class Site:
     def fab_status(self) -> dict[str, Any]:
         """`fab status --json`."""
         command = [sys.executable, "-m", "fabric", "status", "--target", "local", "--json"]
-        done = subprocess.run(command, cwd=self.root, env=self.env, **_QUIET, timeout=60, check=False)
+        done = subprocess.run(command, cwd=self.root, env=self.env, **_QUIET, timeout=HANGS, check=False)
         found: dict[str, Any] = json.loads(done.stdout)
         return found
 
