@@ -6,11 +6,12 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
-from tests.lab.lab import HOSTS
+from tests.lab.lab import HOSTS, Done
 from tests.lab.site import NODES, LabSite, Run
 
 PROGRAMS = {
@@ -31,6 +32,8 @@ for entry in pathlib.Path("/proc").iterdir():
         found[words[words.index("-m") + 1]] += 1
 print(json.dumps(found))
 """
+UNIT = "iop-node.service"
+DROP_IN = f"/run/systemd/system/{UNIT}.d"
 PATIENCE = 120.0  # seconds for a condition on a loaded machine
 NODES_ONLY = ("-e", "run_tests=false", "--tags", "nodes")
 GX10 = (*NODES_ONLY, "--limit", "gx10")
@@ -143,6 +146,21 @@ class Drill:
         config = str(self.site.root / "build" / "lab" / "ssh_config")
         subprocess.run(["scp", "-q", "-F", config, str(path), f"{host}:/tmp/"], stdin=subprocess.DEVNULL, check=True)
 
+    @contextmanager
+    def slow(self, key: str) -> Iterator[Callable[[], None]]:
+        """Hold gx10's node at its `ExecStop` or `ExecStartPre`, until what is yielded is called, or the end."""
+        text = f"[Service]\n{key}=/bin/sh -c 'until [ -e /run/go ]; do sleep 0.1; done'\n"
+        script = f'rm -f /run/go; mkdir -p {DROP_IN}; printf %s "$1" >{DROP_IN}/slow.conf; systemctl daemon-reload'
+        self.lab.exec("gx10", "sh", "-c", script, "sh", text)
+        try:
+            yield lambda: assert_done(self.lab.exec("gx10", "touch", "/run/go"))
+        finally:
+            self.lab.exec("gx10", "sh", "-c", f"touch /run/go; rm -r {DROP_IN}; systemctl daemon-reload")
+
+    def unit_state(self) -> str:
+        """What systemd says of gx10's node, as `activating` or `deactivating`."""
+        return self.lab.exec("gx10", "systemctl", "show", "--value", "-p", "ActiveState", UNIT).out.strip()
+
     def forget(self, *hosts: str) -> None:
         """An activation that did not finish: the record of the node is gone, so the next deploy must roll it."""
         for host in hosts:
@@ -210,6 +228,11 @@ def until(holds: Callable[[], bool], why: Callable[[], object] = lambda: "") -> 
     while not holds():
         assert time.monotonic() < deadline, why()
         time.sleep(0.25)
+
+
+def assert_done(done: Done) -> None:
+    """A command on a host must work."""
+    assert done.code == 0, done
 
 
 def _report(text: str) -> dict[str, Any]:

@@ -158,7 +158,12 @@ def test_wrong_token(drill: Drill) -> None:
 def test_process_that_ignores_term(drill: Drill) -> None:
     """A node that cannot end: systemd kills it when its time is over, and the deploy goes on."""
     drill.forget("gx10")
-    drill.lab.exec("gx10", "kill", "-STOP", str(drill.before["gx10.node"]))
-    drill.repaired(*GX10)
+    with drill.slow("ExecStop") as go_on, drill.begin(*GX10) as begun:
+        until(lambda: drill.unit_state() == "deactivating")
+        drill.lab.exec("gx10", "kill", "-STOP", str(drill.before["gx10.node"]))
+        go_on()
+        run = begun.end()
+    assert run.code == 0, run.text
+    drill.whole()
     drill.said = "a node that stands still: drained, killed by systemd when its time was over, replaced"
     drill.untouched("gx10.node")

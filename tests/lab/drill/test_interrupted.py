@@ -5,8 +5,7 @@ a node that does not end, a start that waits.
 """
 
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 
 import pytest
 
@@ -14,9 +13,6 @@ from tests.lab.drill.case import GX10, NODES_ONLY, Begun, Drill, until
 
 drill_only = pytest.mark.drill
 SIGNALS = {"ctrl-c": signal.SIGINT, "kill-9": signal.SIGKILL}
-UNIT = "iop-node.service"
-SLOW = f"/run/systemd/system/{UNIT}.d"
-SLOW_TEXT = "[Service]\nExecStartPre=/bin/sh -c 'until [ -e /run/go ]; do sleep 0.1; done'\n"
 
 
 # one of them is worth its seconds in `make test-lab` too
@@ -69,31 +65,17 @@ def test_host_lost_in_the_roll(drill: Drill) -> None:
     drill.repaired(*NODES_ONLY)
 
 
-@contextmanager
-def _held(drill: Drill, phase: str) -> Iterator[None]:
-    """Keep the phase from passing by; let go of it at the end."""
-    gx10 = ("gx10",)
-    if phase == "stopped":
-        _signal_node(drill, "STOP")
-    if phase == "switched":
-        script = f'mkdir -p {SLOW} && printf %s "$1" >{SLOW}/slow.conf && systemctl daemon-reload'
-        drill.lab.exec(*gx10, "sh", "-c", script, "sh", SLOW_TEXT)
-    try:
-        yield
-    finally:
-        if phase == "stopped":
-            _signal_node(drill, "CONT")
-        if phase == "switched":
-            drill.lab.exec(
-                *gx10, "sh", "-c", f"touch /run/go; rm -r {SLOW}; systemctl daemon-reload; sleep 1; rm /run/go"
-            )
+def _held(drill: Drill, phase: str) -> AbstractContextManager[object]:
+    """Keep the phase from passing by; it is let go of at the end."""
+    key = {"stopped": "ExecStop", "switched": "ExecStartPre"}.get(phase)
+    return drill.slow(key) if key else nullcontext()
 
 
 def _reach(drill: Drill, begun: Begun, phase: str) -> None:
     """Wait for the phase. Ansible names a task when it has the task's first result, so each text is the step before."""
     states = {"stopped": "deactivating", "switched": "activating"}
     if phase in states:
-        until(lambda: _state(drill) == states[phase])
+        until(lambda: drill.unit_state() == states[phase])
         return
     steps = {
         "drained": "Drain, and wait until nothing runs",
@@ -101,12 +83,3 @@ def _reach(drill: Drill, begun: Begun, phase: str) -> None:
         "gated": "The Edge sees this node with the wanted release",
     }
     begun.until(f"TASK [nodes : {steps[phase]}")
-
-
-def _state(drill: Drill) -> str:
-    return drill.lab.exec("gx10", "systemctl", "show", "--value", "-p", "ActiveState", UNIT).out.strip()
-
-
-def _signal_node(drill: Drill, name: str) -> None:
-    """A signal to the node that ran before the case."""
-    drill.lab.exec("gx10", "kill", f"-{name}", str(drill.before["gx10.node"]))
