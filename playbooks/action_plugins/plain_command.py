@@ -45,6 +45,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
             return {**result, "failed": True, "msg": f"cannot read {given['stdin_file']}: {error.strerror or error}"}
         done = self.started(given["argv"], data, given["chdir"])
         rc, stdout, stderr = done["rc"], done["stdout"].rstrip("\r\n"), done["stderr"].rstrip("\r\n")
+        if "--json" in given["argv"]:
+            stdout = json_alone(stdout)
         result.update(rc=rc, stdout=stdout, stderr=stderr, changed=True, failed=rc != 0)
         if self._task.diff and stdout.startswith("{") and '"diff"' in stdout:
             result["diff"] = json.loads(stdout).get("diff", [])
@@ -66,6 +68,12 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
             command, in_data=data, chdir=None if chdir is None else shlex.quote(chdir)
         )
         return found
+
+
+def json_alone(stdout: str) -> str:
+    """The JSON object without what the account's shell says first (a greeting in `.bashrc`)."""
+    _, found, rest = stdout.replace("\r\n", "\n").partition("\n{")
+    return f"{{{rest}" if found and not stdout.startswith("{") else stdout
 
 
 def _input(text: str | None, path: str | None) -> bytes | None:

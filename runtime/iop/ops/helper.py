@@ -57,7 +57,7 @@ class Helper:
     def _ask(self, *arguments: str) -> Told:
         ran = self._shell.run([self._shell.python, "-I", "-c", _CARRIER, *arguments, "--json"], packed(PACKAGE))
         try:
-            data = json.loads(ran.stdout)
+            data = json.loads(ran.stdout[max(ran.stdout.find("{"), 0) :])  # the account's shell may say something first
         except ValueError:
             data = None
         if not isinstance(data, dict):

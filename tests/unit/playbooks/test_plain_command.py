@@ -134,3 +134,11 @@ def test_posix_gets_what_a_shell_takes_apart() -> None:
         ["/bin/sh", "-c", f"printf '%s\\0' {shlex.join(words)}"], capture_output=True, text=True, check=True
     )
     assert done.stdout.split("\0")[:-1] == words
+
+
+@pytest.mark.parametrize("before", ["", "Welcome to gx10\n", "two\r\nlines\r\n"])
+def test_what_the_shell_says_first_is_not_the_answer(plugin: ModuleType, before: str) -> None:
+    """A greeting in the account's `.bashrc` comes before the helper's JSON; an answer without one stays as it is."""
+    answer = '{\n  "changed": false,\n  "inner": [\n{}]\n}'
+    assert plugin.json_alone(before + answer) == answer
+    assert plugin.json_alone("no JSON at all") == "no JSON at all"
