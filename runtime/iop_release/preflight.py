@@ -105,7 +105,7 @@ def _disk(home: Path) -> list[Finding]:
     if free >= NEEDED_BYTES:
         return []
     text = f"{there} has {free >> 20} MiB free; a deploy needs {NEEDED_BYTES >> 20} MiB"
-    return [Finding("disk", text, "free some space, or move the checkout")]
+    return [Finding("disk", text, "free some space there, then deploy again (a loopback set moves with its checkout)")]
 
 
 def _port(home: Path, host: str, port: int) -> list[Finding]:
