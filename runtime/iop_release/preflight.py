@@ -148,4 +148,4 @@ def _user() -> str:
         return f"uid {os.getuid()}"
 
 
-_PYTHON_HINT = "sudo apt-get install -y python3 python3-venv   # or let ansible_python_interpreter name a newer one"
+_PYTHON_HINT = "sudo apt-get install -y python3 python3-venv   # or name a newer one: `python` in its connection.yml"
