@@ -41,14 +41,24 @@ while alive:
 """
 
 
-def _has_waiting(pid: int, number: signal.Signals) -> bool:
-    """Whether a stopped process has this signal waiting for it; where that cannot be seen, it is taken for granted."""
+def _status(pid: int) -> dict[str, str]:
+    """/proc/<pid>/status; empty where there is none, and then what is asked of it is taken for granted."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines()
     except OSError:
-        return True
-    masks = [int(line.split()[1], 16) for line in lines if line.startswith(("SigPnd", "ShdPnd"))]
-    return any(mask >> (number - 1) & 1 for mask in masks)
+        return {}
+    return dict(line.split(":\t", 1) for line in lines if ":\t" in line)
+
+
+def _is_stopped(pid: int) -> bool:
+    """Whether SIGSTOP has reached it; until then a later signal of a lower number would be taken first."""
+    return _status(pid).get("State", "T").startswith("T")
+
+
+def _has_waiting(pid: int, number: signal.Signals) -> bool:
+    """Whether a stopped process has this signal waiting for it."""
+    found = _status(pid)
+    return not found or any(int(found[name], 16) >> (number - 1) & 1 for name in ("SigPnd", "ShdPnd"))
 
 
 class Rig:
@@ -137,6 +147,7 @@ def test_a_hangup_replaces_the_worker_and_nobody_is_refused(rig: Rig) -> None:
     assert (first["release"], rig.ask()) == ("one", "one")
     rig.launch(WORKER, "two")
     os.kill(first["worker"], signal.SIGSTOP)  # it accepts nothing, and cannot end either
+    rig.until(lambda state: _is_stopped(first["worker"]))
     early = rig.connect()
     rig.signal(signal.SIGHUP)
     rig.until(lambda state: not state["ready"] and _has_waiting(first["worker"], signal.SIGTERM))
