@@ -7,6 +7,7 @@ remembered here, and no total time limit applies; how many requests run at once 
 
 import asyncio
 import base64
+import contextlib
 import io
 import re
 from collections.abc import Sequence
@@ -21,6 +22,7 @@ Headers = Sequence[tuple[str, str]]
 #: seconds for DNS, TCP and TLS together; an engine that is there accepts within one
 CONNECT_TIMEOUT = 10.0
 #: bytes held unread per answer before the engine is made to wait (aiohttp stops reading at twice this)
+LEAVE_WITHIN = 0.5  # seconds that an engine has to notice that it was left; one that does not is cut off
 READ_BUFFER = 64 * 1024
 #: bytes of one header line; engines put whole warnings into headers
 MAX_FIELD = 64 * 1024
@@ -113,6 +115,25 @@ class EngineAnswer:
     def close(self) -> None:
         """End the exchange: the connection is closed at once, whatever is still on its way. Never raises."""
         self._response.close()
+
+    async def leave(self, within: float = LEAVE_WITHIN) -> None:
+        """End the exchange; one that is not over is first given back to the engine.
+
+        It is told that nobody sends any more, and has `within` seconds to end its side: only then is it known to have
+        seen that it was left, and whoever comes next does not find it busy with this one.
+        """
+        connection = self._response.connection
+        transport = connection.transport if connection is not None else None
+        try:
+            if transport is None or self._response.content.is_eof() or not transport.can_write_eof():
+                return
+            with contextlib.suppress(aiohttp.ClientError, OSError, RuntimeError, TimeoutError):
+                transport.write_eof()
+                async with asyncio.timeout(within):
+                    while await self._response.content.readany():
+                        pass
+        finally:
+            self.close()
 
 
 class EngineHttp:

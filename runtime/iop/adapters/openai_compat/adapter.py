@@ -63,7 +63,8 @@ class OpenAICompat:
         except UndecodableError as error:
             return failed("broken", str(error))
         finally:
-            _close(answer)
+            with contextlib.suppress(OSError, RuntimeError, EngineError):  # must not hide how the run ended
+                await answer.leave()
 
     async def probe(self) -> ProbeResult:
         """Ask for the model list; any answer but 5xx means that the engine is up."""
