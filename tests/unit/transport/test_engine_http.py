@@ -273,6 +273,44 @@ async def test_cancel_closes_a_connection_that_waits_for_headers():
         await http.close()
 
 
+async def test_leaving_waits_until_the_engine_has_noticed():
+    """Field case B02: whoever gets the slot next does not find the engine busy with an answer that nobody reads."""
+    noticed = []
+
+    async def script(exchange: Exchange) -> None:
+        await exchange.send(stream_head() + chunk(b"first"))
+        await exchange.peer_left.wait()
+        await asyncio.sleep(0.05)  # a busy engine
+        noticed.append(True)
+        exchange.close()
+
+    async with FakeUp(script) as up, asyncio.timeout(DEADLINE):
+        http = EngineHttp(up.url)
+        answer = await http.request("POST", "responses", (), b"{}")
+        await answer.leave(within=DEADLINE)
+        assert noticed == [True]
+        await http.close()
+
+
+async def test_an_engine_that_does_not_notice_is_cut_off():
+    """It goes on generating: after the time it had its connection is closed, and what it sends is not kept."""
+
+    async def script(exchange: Exchange) -> None:
+        await exchange.send(stream_head())
+        with contextlib.suppress(OSError, RuntimeError):  # uvloop's word for a connection that is closed
+            while True:
+                await exchange.send(chunk(bytes(1000)))
+                await asyncio.sleep(0.001)
+
+    async with FakeUp(script) as up, asyncio.timeout(DEADLINE):
+        http = EngineHttp(up.url)
+        answer = await http.request("POST", "responses", (), b"{}")
+        connected = _open_sockets()
+        await answer.leave(within=0.1)
+        await until(lambda: _open_sockets() < connected)
+        await http.close()
+
+
 async def test_close_does_not_wait_for_an_engine_that_stopped_reading():
     """A cancelled upload gives its connection up at once though the engine takes no more bytes."""
     loop = asyncio.get_running_loop()
@@ -336,6 +374,8 @@ async def test_an_unread_answer_makes_the_engine_wait():
     "case",
     [
         test_cancel_closes_a_connection_that_waits_for_headers,
+        test_leaving_waits_until_the_engine_has_noticed,
+        test_an_engine_that_does_not_notice_is_cut_off,
         test_close_does_not_wait_for_an_engine_that_stopped_reading,
         test_an_unread_answer_makes_the_engine_wait,
     ],
