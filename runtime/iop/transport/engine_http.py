@@ -8,6 +8,7 @@ remembered here, and no total time limit applies; how many requests run at once 
 import asyncio
 import base64
 import contextlib
+import contextvars
 import io
 import re
 from collections.abc import Sequence
@@ -145,10 +146,20 @@ class EngineHttp:
         self._session: aiohttp.ClientSession | None = None
 
     async def request(self, method: str, path: str, headers: Headers, body: bytes | None = None) -> EngineAnswer:
-        """Send one request and wait, without limit, for the status line. The caller closes the answer.
+        """Send one request and wait, without limit, for the status line. The caller closes or leaves the answer.
 
-        Raises EngineError. Cancelling closes the connection at once.
+        Raises EngineError. Cancelling leaves the engine as `EngineAnswer.leave` does.
         """
+        way: list[asyncio.Transport] = []
+        _way.set(way)  # the task below has it from here
+        answer = asyncio.ensure_future(self._request(method, path, headers, body))
+        try:
+            return await asyncio.shield(answer)
+        except asyncio.CancelledError:
+            await _leave_early(answer, way)
+            raise
+
+    async def _request(self, method: str, path: str, headers: Headers, body: bytes | None) -> EngineAnswer:
         try:
             response = await self._open_session().request(
                 method,
@@ -210,7 +221,27 @@ class _Connector(aiohttp.TCPConnector):
         transport = connection.transport
         if transport is not None:
             connection.add_callback(transport.abort)
+            if isinstance(transport, asyncio.Transport):
+                _way.get([]).append(transport)
         return connection
+
+
+#: where the connector puts the connection of the request that is being made
+_way: contextvars.ContextVar[list[asyncio.Transport]] = contextvars.ContextVar("way")
+
+
+async def _leave_early(answer: asyncio.Future[EngineAnswer], way: Sequence[asyncio.Transport]) -> None:
+    """Give a request without a status line back to its engine (see `EngineAnswer.leave`), then end it."""
+    try:
+        for transport in way:
+            if transport.can_write_eof() and not transport.is_closing():
+                transport.write_eof()
+        if way:
+            await asyncio.wait([answer], timeout=LEAVE_WITHIN)
+    finally:
+        answer.cancel()
+        with contextlib.suppress(asyncio.CancelledError, EngineError):
+            (await answer).close()
 
 
 def _url(endpoint: str, path: str) -> URL:
