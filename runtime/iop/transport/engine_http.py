@@ -221,8 +221,7 @@ class _Connector(aiohttp.TCPConnector):
         transport = connection.transport
         if transport is not None:
             connection.add_callback(transport.abort)
-            if isinstance(transport, asyncio.Transport):
-                _way.get([]).append(transport)
+            _way.get([]).append(transport)
         return connection
 
 
