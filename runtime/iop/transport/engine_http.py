@@ -18,6 +18,8 @@ import aiohttp
 from aiohttp.client_proto import ResponseHandler
 from yarl import URL
 
+from iop.transport.tasks import TaskSet
+
 Headers = Sequence[tuple[str, str]]
 
 #: seconds for DNS, TCP and TLS together; an engine that is there accepts within one
@@ -144,6 +146,7 @@ class EngineHttp:
         self.endpoint = endpoint
         self._connect_timeout = connect_timeout
         self._session: aiohttp.ClientSession | None = None
+        self._tasks = TaskSet()
 
     async def request(self, method: str, path: str, headers: Headers, body: bytes | None = None) -> EngineAnswer:
         """Send one request and wait, without limit, for the status line. The caller closes or leaves the answer.
@@ -152,12 +155,23 @@ class EngineHttp:
         """
         way: list[asyncio.Transport] = []
         _way.set(way)  # the task below has it from here
-        answer = asyncio.ensure_future(self._request(method, path, headers, body))
+        work = self._tasks.start(self._outcome(method, path, headers, body), name=f"{method} {path}")
         try:
-            return await asyncio.shield(answer)
+            outcome: EngineAnswer | EngineError = await asyncio.shield(work)
         except asyncio.CancelledError:
-            await _leave_early(answer, way)
+            await _leave_early(work, way)
             raise
+        if isinstance(outcome, EngineError):
+            raise outcome
+        return outcome
+
+    async def _outcome(
+        self, method: str, path: str, headers: Headers, body: bytes | None
+    ) -> EngineAnswer | EngineError:
+        try:
+            return await self._request(method, path, headers, body)
+        except EngineError as error:
+            return error
 
     async def _request(self, method: str, path: str, headers: Headers, body: bytes | None) -> EngineAnswer:
         try:
@@ -186,6 +200,7 @@ class EngineHttp:
 
     async def close(self) -> None:
         """Close every connection. Safe to call twice."""
+        await self._tasks.close()
         session, self._session = self._session, None
         if session is not None:
             await session.close()
@@ -229,18 +244,19 @@ class _Connector(aiohttp.TCPConnector):
 _way: contextvars.ContextVar[list[asyncio.Transport]] = contextvars.ContextVar("way")
 
 
-async def _leave_early(answer: asyncio.Future[EngineAnswer], way: Sequence[asyncio.Transport]) -> None:
+async def _leave_early(work: asyncio.Task[EngineAnswer | EngineError], way: Sequence[asyncio.Transport]) -> None:
     """Give a request without a status line back to its engine (see `EngineAnswer.leave`), then end it."""
     try:
         for transport in way:
             if transport.can_write_eof() and not transport.is_closing():
                 transport.write_eof()
         if way:
-            await asyncio.wait([answer], timeout=LEAVE_WITHIN)
+            await asyncio.wait([work], timeout=LEAVE_WITHIN)
     finally:
-        answer.cancel()
-        with contextlib.suppress(asyncio.CancelledError, EngineError):
-            (await answer).close()
+        if not work.done():
+            work.cancel()
+        elif not work.cancelled() and isinstance(outcome := work.result(), EngineAnswer):
+            outcome.close()
 
 
 def _url(endpoint: str, path: str) -> URL:
