@@ -8,7 +8,6 @@ remembered here, and no total time limit applies; how many requests run at once 
 import asyncio
 import base64
 import contextlib
-import contextvars
 import io
 import re
 from collections.abc import Sequence
@@ -17,8 +16,6 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 import aiohttp
 from aiohttp.client_proto import ResponseHandler
 from yarl import URL
-
-from iop.transport.tasks import TaskSet
 
 Headers = Sequence[tuple[str, str]]
 
@@ -146,34 +143,12 @@ class EngineHttp:
         self.endpoint = endpoint
         self._connect_timeout = connect_timeout
         self._session: aiohttp.ClientSession | None = None
-        self._tasks = TaskSet()
 
     async def request(self, method: str, path: str, headers: Headers, body: bytes | None = None) -> EngineAnswer:
-        """Send one request and wait, without limit, for the status line. The caller closes or leaves the answer.
+        """Send one request and wait, without limit, for the status line. The caller closes the answer.
 
-        Raises EngineError. Cancelling leaves the engine as `EngineAnswer.leave` does.
+        Raises EngineError. Cancelling closes the connection at once.
         """
-        way: list[asyncio.Transport] = []
-        _way.set(way)  # the task below has it from here
-        work = self._tasks.start(self._outcome(method, path, headers, body), name=f"{method} {path}")
-        try:
-            outcome: EngineAnswer | EngineError = await asyncio.shield(work)
-        except asyncio.CancelledError:
-            await _leave_early(work, way)
-            raise
-        if isinstance(outcome, EngineError):
-            raise outcome
-        return outcome
-
-    async def _outcome(
-        self, method: str, path: str, headers: Headers, body: bytes | None
-    ) -> EngineAnswer | EngineError:
-        try:
-            return await self._request(method, path, headers, body)
-        except EngineError as error:
-            return error
-
-    async def _request(self, method: str, path: str, headers: Headers, body: bytes | None) -> EngineAnswer:
         try:
             response = await self._open_session().request(
                 method,
@@ -200,7 +175,6 @@ class EngineHttp:
 
     async def close(self) -> None:
         """Close every connection. Safe to call twice."""
-        await self._tasks.close()
         session, self._session = self._session, None
         if session is not None:
             await session.close()
@@ -236,27 +210,7 @@ class _Connector(aiohttp.TCPConnector):
         transport = connection.transport
         if transport is not None:
             connection.add_callback(transport.abort)
-            _way.get([]).append(transport)
         return connection
-
-
-#: where the connector puts the connection of the request that is being made
-_way: contextvars.ContextVar[list[asyncio.Transport]] = contextvars.ContextVar("way")
-
-
-async def _leave_early(work: asyncio.Task[EngineAnswer | EngineError], way: Sequence[asyncio.Transport]) -> None:
-    """Give a request without a status line back to its engine (see `EngineAnswer.leave`), then end it."""
-    try:
-        for transport in way:
-            if transport.can_write_eof() and not transport.is_closing():
-                transport.write_eof()
-        if way:
-            await asyncio.wait([work], timeout=LEAVE_WITHIN)
-    finally:
-        if not work.done():
-            work.cancel()
-        elif not work.cancelled() and isinstance(outcome := work.result(), EngineAnswer):
-            outcome.close()
 
 
 def _url(endpoint: str, path: str) -> URL:

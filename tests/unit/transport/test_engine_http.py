@@ -292,26 +292,6 @@ async def test_leaving_waits_until_the_engine_has_noticed():
         await http.close()
 
 
-async def test_leaving_before_the_status_line_waits_as_well():
-    """The same for an answer that has not begun; an engine that says nothing to it is given up after half a second."""
-    noticed = []
-
-    async def script(exchange: Exchange) -> None:
-        await exchange.peer_left.wait()
-        await asyncio.sleep(0.05)  # a busy engine
-        noticed.append(True)
-        exchange.close()
-
-    async with FakeUp(script) as up, asyncio.timeout(DEADLINE):
-        http = EngineHttp(up.url)
-        task = asyncio.ensure_future(http.request("POST", "responses", (), b"{}"))
-        await until(lambda: up.requests)
-        task.cancel()
-        await asyncio.wait([task])
-        assert (task.cancelled(), noticed) == (True, [True])
-        await http.close()
-
-
 async def test_an_engine_that_does_not_notice_is_cut_off():
     """It goes on generating: after the time it had its connection is closed, and what it sends is not kept."""
 
@@ -395,7 +375,6 @@ async def test_an_unread_answer_makes_the_engine_wait():
     [
         test_cancel_closes_a_connection_that_waits_for_headers,
         test_leaving_waits_until_the_engine_has_noticed,
-        test_leaving_before_the_status_line_waits_as_well,
         test_an_engine_that_does_not_notice_is_cut_off,
         test_close_does_not_wait_for_an_engine_that_stopped_reading,
         test_an_unread_answer_makes_the_engine_wait,
