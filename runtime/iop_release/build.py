@@ -166,5 +166,9 @@ def _linked(source: Path, target: Path) -> str:
 def _wheel(source: Path, target: Path) -> Path:
     """Build the wheel; the same commit gives the same bytes."""
     env = {**os.environ, "SOURCE_DATE_EPOCH": git(source, "log", "-1", "--format=%ct")}
-    run([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(target)], folder=source, env=env)
+    try:
+        run([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(target)], folder=source, env=env)
+    except ReleaseError as error:
+        what = f"the commit cannot be built from {source / 'pyproject.toml'}, and nothing was changed"
+        raise ReleaseError(f"{what}: {error}", "next: correct it, commit, and run the deploy again") from error
     return next(target.glob("*.whl"))

@@ -47,8 +47,10 @@ def test_build_failure(drill: Drill) -> None:
     """A commit that cannot be built changes nothing; the same command after its correction is a deploy again."""
     drill.site.edit("pyproject.toml", "[build-system]", "[build-system")
     drill.site.commit("cannot be built")
-    text = drill.refused(*NODES_ONLY)
-    drill.site.git("reset", "-q", "--hard", "HEAD~1")
+    try:
+        text = drill.refused(*NODES_ONLY)
+    finally:
+        drill.site.git("reset", "-q", "--hard", "HEAD~1")
     drill.said = "the build fails: said why, nothing was changed"
 
     assert "pyproject.toml" in text

@@ -181,3 +181,16 @@ def test_a_lost_zip_is_made_again(tmp_path: Path, tools: Tools) -> None:
     again, changed, _ = build.build(source, dist, cache, build.Wanted((OTHER,)))
 
     assert (again, changed) == (manifest, True)
+
+
+def test_a_commit_that_cannot_be_built_says_what_comes_next(tmp_path: Path) -> None:
+    """The builder's own words, where to look, and the next command; nothing is left in its place."""
+    source = tmp_path / "src"
+    commit(source, **{"pyproject.toml": "[build-system"})
+
+    with pytest.raises(ReleaseError) as caught:
+        build._wheel(source, tmp_path)
+
+    text = str(caught.value)
+    assert text.startswith(f"the commit cannot be built from {source}/pyproject.toml, and nothing was changed: ")
+    assert text.splitlines()[-1].strip() == "next: correct it, commit, and run the deploy again"
