@@ -1,6 +1,7 @@
 """A release, a host, a disk, a Python or a clock that is bad: told in words, repaired by the next run."""
 
 import json
+import re
 import zipfile
 
 import pytest
@@ -54,8 +55,8 @@ def test_build_failure(drill: Drill) -> None:
     drill.said = "the build fails: said why, nothing was changed"
 
     assert "pyproject.toml" in text
+    drill.repaired(*NODES_ONLY)
     drill.untouched()
-    assert drill.repaired(*NODES_ONLY).changed == 0
 
 
 def test_disk_full(drill: Drill) -> None:
@@ -129,8 +130,8 @@ def test_clock_off(drill: Drill) -> None:
     run = drill.repaired(*GX10)
     drill.said = "gx10 two hours ahead: deployed, with a warning"
 
-    assert "this host's clock is 7" in " ".join(run.text.split())
-    assert "ahead of that of the machine that deploys" in " ".join(run.text.split())
+    told = " ".join(run.text.split())
+    assert re.search(r"clock is 7\d\d\d seconds ahead of that of the machine that deploys", told), told
     assert "clock" in {one["code"] for one in drill.doctor()["findings"]}
 
 
