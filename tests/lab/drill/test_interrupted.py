@@ -48,6 +48,7 @@ def test_a_roll_ends_while_its_node_is(drill: Drill, phase: str, how: str) -> No
 def test_host_lost_in_the_roll(drill: Drill) -> None:
     """The host goes away after its drain: named, the rest is untouched, its drain ends by itself."""
     drill.forget("gx10", "onexplayer")
+    sibling = drill.node("onexplayer")["instance_id"]
     with drill.begin(*NODES_ONLY) as begun:
         begun.until("TASK [nodes : Drain, and wait until nothing runs")
         drill.lab.cut("gx10")
@@ -61,7 +62,8 @@ def test_host_lost_in_the_roll(drill: Drill) -> None:
     assert "next: bring the host back, then run the deploy again" in text
     drill.lab.restore("gx10")
     until(lambda: drill.lab.ssh("gx10", "true").code == 0)
-    drill.untouched("gx10.node")
+    drill.untouched("gx10.node", "onexplayer.node")  # whose records this test took away
+    assert drill.node("onexplayer")["instance_id"] == sibling
     drill.repaired(*NODES_ONLY)
 
 
