@@ -11,10 +11,10 @@ _PACKAGE = Path(__file__).resolve().parent
 _KINDS = ("*.py", "templates/*")
 
 
-def write(folder: Path) -> tuple[Path, bool]:
-    """Write `iop_release-<sha12>.pyz` into this folder; the same source gives the same name and bytes.
+def packed() -> bytes:
+    """The package as a zip that Python runs; the same source gives the same bytes.
 
-    Returns its path and whether it was missing or damaged. Works from a checkout or an installed package only.
+    Works from a checkout or an installed package only.
     """
     content: dict[str, Path | bytes] = {
         f"iop_release/{path.relative_to(_PACKAGE).as_posix()}": path.read_bytes().replace(b"\r\n", b"\n")
@@ -23,6 +23,14 @@ def write(folder: Path) -> tuple[Path, bool]:
         if path.is_file()
     }
     content["__main__.py"] = content["iop_release/__main__.py"]
-    data = bundle.packed(content)
+    return bundle.packed(content)
+
+
+def write(folder: Path) -> tuple[Path, bool]:
+    """Write `iop_release-<sha12>.pyz` into this folder, named by its content; see `packed`.
+
+    Returns its path and whether it was missing or damaged.
+    """
+    data = packed()
     path = folder / f"iop_release-{hashlib.sha256(data).hexdigest()[:12]}.pyz"
     return path, bool(put.put([path], data))

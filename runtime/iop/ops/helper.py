@@ -1,16 +1,13 @@
 """The release helper of this checkout, run on a host: it travels along and works before anything is deployed."""
 
-import io
 import json
-import zipfile
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import iop_release
 from iop.admin.ssh_trouble import SshTrouble
 from iop.config.inventory import Inventory
 from iop.ops.shell import Ran, Shell
+from iop_release import app
 
 #: takes the package from standard input, says the host's time, runs it and leaves nothing behind
 _CARRIER = (
@@ -20,8 +17,6 @@ _CARRIER = (
     "print('clock=%r'%time.time(),file=sys.stderr,flush=True);"
     "sys.argv[0]=p;runpy.run_path(p,run_name='__main__')"
 )
-PACKAGE = Path(iop_release.__file__).parent
-_EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +50,7 @@ class Helper:
         return [] if self._manager == "supervisor" else ["--manager", self._manager]
 
     def _ask(self, *arguments: str) -> Told:
-        ran = self._shell.run([self._shell.python, "-I", "-c", _CARRIER, *arguments, "--json"], packed(PACKAGE))
+        ran = self._shell.run([self._shell.python, "-I", "-c", _CARRIER, *arguments, "--json"], app.packed())
         try:
             data = json.loads(ran.stdout[max(ran.stdout.find("{"), 0) :])  # the account's shell may say something first
         except ValueError:
@@ -74,18 +69,6 @@ class Helper:
 
     def _by_hand(self) -> str:
         return f"{self._shell.python} --version on {self._shell.host.name}"
-
-
-def packed(package: Path) -> bytes:
-    """The package as a zip that Python runs; the same source gives the same bytes."""
-    files = {f"iop_release/{path.relative_to(package).as_posix()}": path for path in package.rglob("*")}
-    content = {name: path.read_bytes() for name, path in files.items() if path.is_file() and "__pycache__" not in name}
-    content["__main__.py"] = content["iop_release/__main__.py"]
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name in sorted(content):
-            archive.writestr(zipfile.ZipInfo(name, _EPOCH), content[name], zipfile.ZIP_DEFLATED)
-    return made.getvalue()
 
 
 def _clock_off(ran: Ran) -> float:

@@ -102,6 +102,16 @@ def split_address(text: str) -> tuple[str, int]:
     return (host[1:-1] if host.startswith("[") and host.endswith("]") else host), int(port)
 
 
+def stop_all(manager: ServiceManager) -> list[str]:
+    """Stop every service that the manager knows; return those that ran, as text."""
+    ended = []
+    for name, one in sorted(manager.running().items()):
+        manager.stop(name)
+        if one.pid:
+            ended.append(f"{name} (pid {one.pid})")
+    return ended
+
+
 def _sha256_of_files(paths: tuple[str, ...]) -> str:
     digest = hashlib.sha256()
     for path in paths:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from iop_release.errors import ReleaseError
 from iop_release.services import names, plists, tool
-from iop_release.services.contract import Running, Service
+from iop_release.services.contract import Running, Service, stop_all
 from iop_release.services.definitions import STOP_MARGIN_S, Host
 from iop_release.services.held import Held
 from iop_release.services.installed import obstacles
@@ -173,12 +173,7 @@ class Launchd:
 
     def down(self) -> list[str]:
         """Stop every service that has a launcher here."""
-        ended = []
-        for name, one in sorted(self.running().items()):
-            self.stop(name)
-            if one.pid:
-                ended.append(f"{name} (pid {one.pid})")
-        return ended
+        return stop_all(self)
 
     def _bootout(self, label: str) -> None:
         """Unload; launchd does it behind the tool's back, so that `print` is asked until the label is gone."""

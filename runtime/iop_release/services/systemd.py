@@ -9,7 +9,7 @@ from pathlib import Path
 
 from iop_release.errors import ReleaseError
 from iop_release.services import names, tool, units
-from iop_release.services.contract import Running, Service
+from iop_release.services.contract import Running, Service, stop_all
 from iop_release.services.definitions import Host
 from iop_release.services.installed import obstacles
 from iop_release.services.launcher import Launchers
@@ -132,12 +132,7 @@ class Systemd:
 
     def down(self) -> list[str]:
         """Stop every service that has a launcher here."""
-        ended = []
-        for name, one in sorted(self.running().items()):
-            self.stop(name)
-            if one.pid:
-                ended.append(f"{name} (pid {one.pid})")
-        return ended
+        return stop_all(self)
 
     def _settled(self, unit: str, *, notifies: bool) -> _State:
         """Its state; that of a program which does not say when it is ready, after it has lived for a second."""

@@ -18,7 +18,7 @@ from iop_release import processes
 from iop_release.errors import ReleaseError
 from iop_release.processes import Process
 from iop_release.services import names, tasks_xml, tool
-from iop_release.services.contract import Running, Service
+from iop_release.services.contract import Running, Service, stop_all
 from iop_release.services.definitions import STOP_MARGIN_S, Host, task
 from iop_release.services.installed import obstacles
 from iop_release.services.launcher import CMD, Launchers
@@ -117,12 +117,7 @@ class WindowsTask:
 
     def down(self) -> list[str]:
         """Stop every service that has a launcher here."""
-        ended = []
-        for name, one in sorted(self.running().items()):
-            self.stop(name)
-            if one.pid:
-                ended.append(f"{name} (pid {one.pid})")
-        return ended
+        return stop_all(self)
 
     def _unlike(self, unit: str, wanted: str) -> list[str]:
         done = tool.call(["schtasks", "/Query", "/TN", unit, "/XML"], timeout=120)

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from iop.admin.ssh_trouble import SshTrouble
-from iop.ops.helper import Helper, packed
+from iop.ops.helper import Helper
+from iop_release.app import packed
 from tests.fakes import fake_ssh
 from tests.fakes.remote_inventory import NAMES, remote
 from tests.fakes.smoke_story import inventory
 
 ROOT = Path(__file__).resolve().parents[3]
-PACKAGE = ROOT / "runtime" / "iop_release"
 
 
 @pytest.fixture
@@ -75,9 +75,9 @@ def test_a_clock_that_is_off_is_measured(folder: Path, tmp_path: Path) -> None:
 
 def test_the_package_is_packed_alike_each_time_and_whole() -> None:
     """Same source, same bytes; templates are in it, caches are not."""
-    first = packed(PACKAGE)
+    first = packed()
     names = zipfile.ZipFile(io.BytesIO(first)).namelist()
 
-    assert packed(PACKAGE) == first
+    assert packed() == first
     assert {"__main__.py", "iop_release/cli.py", "iop_release/services/templates/linux.service"} <= set(names)
     assert not any("__pycache__" in name for name in names)
