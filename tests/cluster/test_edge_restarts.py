@@ -198,6 +198,25 @@ async def test_three_restarts_under_load_fail_nobody(tmp_path: Path) -> None:
         assert made.state["ends"] == 0
 
 
+async def test_a_drain_by_a_person_outlives_the_edge(tmp_path: Path) -> None:
+    """A lease of hours is there after a restart and after a kill, with its reason; ended, it stays ended."""
+    async with held_cluster(tmp_path) as made:
+        node = (await made.status())["nodes"][0]["id"]
+        url = f"{made.at('admin')}/nodes/{node}/drain"
+        token = (tmp_path / "admin.token").read_text(encoding="utf-8").strip()
+        headers = {"Authorization": f"Bearer {token}"}
+        asked = {"lease_s": 7200, "by": "anna", "reason": "new disk"}
+        assert (await made.client.put(url, json=asked, headers=headers)).status_code == 200
+        for how in (signal.SIGHUP, signal.SIGKILL):
+            await made.restart_edge(how)
+            found = (await made.status())["nodes"][0]
+            assert (found["state"], found["drain"]["reason"]) == ("draining", "new disk (by anna)")
+            assert 0 < found["drain"]["left_s"] <= 7200
+        assert (await made.client.delete(url, headers=headers)).status_code == 200
+        await made.restart_edge()
+        await made.all_ready()
+
+
 async def test_a_killed_edge_is_back_and_whoever_comes_meanwhile_waits(tmp_path: Path) -> None:
     """A request that comes when the Edge can take nothing more is served by the next one."""
     async with held_cluster(tmp_path) as made:

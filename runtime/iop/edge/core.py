@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,6 +72,7 @@ class EdgeCore:
         self._epochs: dict[str, int] = {}
         self._lost_at: dict[str, float] = {}
         self._arrivals_until = 0.0
+        self.on_drains: Callable[[], None] = lambda: None  # called after a drain lease was made or ended by someone
         self.door.configure(pool_spec(config))
 
     @property
@@ -139,12 +141,14 @@ class EdgeCore:
             raise unknown_node(node_id)
         reason = " ".join(part for part in (ask.reason, f"(by {ask.by})" if ask.by else None) if part) or None
         self.door.drain(node_id, ask.lease_s, reason)
+        self.on_drains()
 
     def undrain(self, node_id: str) -> None:
         """End the drain lease. Raises NotFound for an unknown node."""
         if find_node(self.config, node_id) is None:
             raise unknown_node(node_id)
         self.door.undrain(node_id)
+        self.on_drains()
 
     def node_state(self, node_id: str) -> NodeState | None:
         """Return the node's state as admission sees it, None for a node it does not know."""

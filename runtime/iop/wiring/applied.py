@@ -1,10 +1,8 @@
-"""What this Edge applied last, noted beside its config, so that a start can tell when the file is another one.
+"""What this Edge applied last, noted as `<config>.applied`, so that a start can tell when the file is another one.
 
-The note is `<config>.applied`: JSON with the SHA-256 of the text, the path it came from and the time. It holds no
-secret, and the Edge runs without it too.
+The note holds the SHA-256 of the text, the path it came from and the time.
 """
 
-import json
 import logging
 import os
 from dataclasses import dataclass
@@ -12,6 +10,7 @@ from pathlib import Path
 
 from iop.domain.times import iso_utc
 from iop.edge.status import ConfigFacts
+from iop.wiring.notes import Note, note_path
 
 _log = logging.getLogger(__name__)
 
@@ -28,21 +27,22 @@ class Applied:
 
 
 class AppliedNote:
-    """The note beside the config file `config`."""
+    """The note of the config file `config`."""
 
     def __init__(self, config: Path) -> None:
         self._config = config
-        self._path = config.with_name(config.name + SUFFIX)
+        path = note_path(config, SUFFIX, os.environ)
+        self._note = Note(path, "the next start cannot tell whether the file changed")
 
     def read(self) -> Applied | None:
         """The last note; None when there is none, or none that can be read."""
-        try:
-            told = json.loads(self._path.read_bytes())
-            return Applied(str(told["sha256"]), str(told["source"]), str(told["at"]))
-        except FileNotFoundError:
+        told = self._note.read()
+        if told is None:
             return None
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            _log.warning("%s cannot be read (%s); it is written anew", self._path, error)
+        try:
+            return Applied(str(told["sha256"]), str(told["source"]), str(told["at"]))
+        except KeyError as error:
+            self._note.broken(error)
             return None
 
     def warn_if_other(self, starting: ConfigFacts) -> None:
@@ -57,11 +57,5 @@ class AppliedNote:
         )  # fmt: skip
 
     def write(self, facts: ConfigFacts) -> None:
-        """Note what is in force now. A folder that cannot be written costs the note, never the config."""
-        note = {"sha256": facts.sha256, "source": facts.source, "at": iso_utc(facts.applied_at)}
-        fresh = self._path.with_name(f".{self._path.name}.{os.getpid()}")
-        try:
-            fresh.write_text(json.dumps(note) + "\n", encoding="utf-8")
-            fresh.replace(self._path)
-        except OSError as error:
-            _log.warning("cannot write %s (%s): the next start cannot tell whether the file changed", self._path, error)
+        """Note what is in force now."""
+        self._note.write({"sha256": facts.sha256, "source": facts.source, "at": iso_utc(facts.applied_at)})

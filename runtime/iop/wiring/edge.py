@@ -23,6 +23,7 @@ from iop.transport.http_server import Listener, listen
 from iop.transport.listening import join_address, listening
 from iop.transport.tls import ServerTls
 from iop.wiring.applied import AppliedNote
+from iop.wiring.drains import DrainNote
 from iop.wiring.hangup import ReloadOnHangup
 from iop.wiring.notify import Notifier
 from iop.wiring.passed import Passed
@@ -62,6 +63,7 @@ class EdgeService:
         identity = Identity(version=__version__, release_id=release_id, instance_id=uuid.uuid4().hex)
         self._core = EdgeCore(loaded, loaded.config, identity, token)
         self._note = AppliedNote(Path(loaded.source))
+        self._drains = DrainNote(Path(loaded.source), self._core)
         self._hangup = ReloadOnHangup(self._core, notifier)
         self._passed = passed or Passed()
         self._listeners: dict[str, Listener] = {}
@@ -69,6 +71,7 @@ class EdgeService:
     async def start(self) -> str:
         """Bind the three ports, or take those that were passed; return the ready line. Raises PortBusy, WrongSocket."""
         config, where = self._config, self._config.listen
+        self._drains.keep()
         hosts = config.http.allowed_hosts
         routes = OpenAIRoutes(self._core)
         admin = build_admin_app(self._core, HostRule([where.admin.host, *hosts]))
