@@ -84,7 +84,7 @@ test-cluster: $(READY) ## whole processes: three nodes, kills, bursts
 # exit codes 3 and 4: no build for this system, or no way to the registry; pytest then names it as the reason of each skip
 OR_SKIP := >/dev/null || case $$? in 3|4) ;; *) exit 1;; esac
 .PHONY: downloads llama-here mlx-here clients-here windows-here
-downloads: llama-here mlx-here clients-here ## what the suites with real engines and clients need (1 GB, made once)
+downloads: llama-here mlx-here clients-here ## what the suites with real engines and clients need (1.2 GB, made once)
 llama-here: $(READY)
 	@$(PYTHON) playbooks/roles/engines/files/install_llama.py --project . --into build/engines $(OR_SKIP)
 mlx-here: $(READY)
@@ -98,7 +98,7 @@ test-engines: llama-here mlx-here ## the pool over real llama.cpp, vllm-mlx and 
 	$(PYTHON) -m pytest tests/engines
 
 # a test that takes more than four minutes hangs
-test-clients: llama-here clients-here ## the official OpenAI SDKs, Vercel ai and Codex over real llama.cpp servers
+test-clients: llama-here clients-here ## the official OpenAI SDKs, Vercel ai, Codex, opencode and llm over real llama.cpp servers
 	$(PYTHON) -m pytest --timeout 240 tests/clients
 
 test-deploy: $(READY) ## deploys into a temporary clone: twice, broken, repaired, removed

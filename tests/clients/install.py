@@ -69,7 +69,7 @@ def _make(npm: str, into: Path) -> None:
     (into / COMPLETE).unlink(missing_ok=True)
     for name in FILES:
         shutil.copyfile(HERE / name, into / name)
-    print("installing the clients of tests/clients/package.json (500 MB)", file=sys.stderr, flush=True)  # noqa: T201
+    print("installing the clients of tests/clients/package.json (670 MB)", file=sys.stderr, flush=True)  # noqa: T201
     _run([npm, "ci", "--prefix", str(into), "--no-audit", "--no-fund", "--ignore-scripts", "--no-update-notifier"])
 
 

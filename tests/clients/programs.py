@@ -57,6 +57,12 @@ class Program:
         assert raw, self.log.decode()
         return [json.loads(line) for line in raw.splitlines()]
 
+    async def text(self) -> str:
+        """All of its stdout, once the program has ended well."""
+        raw, self.log = await asyncio.wait_for(self.child.communicate(), DEADLINE)
+        assert self.child.returncode == 0, self.log.decode()
+        return raw.decode()
+
     async def _stderr(self) -> str:
         assert self.child.stderr is not None
         return (await self.child.stderr.read()).decode()
