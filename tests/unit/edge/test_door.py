@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
+import uvloop
 
 from iop.domain.effects import Effects, Lease, Outcome
 from iop.domain.errors import IopError
@@ -236,3 +237,17 @@ async def test_begun_does_not_wait_for_ever(harness: Harness) -> None:
     await harness.door.begun()
     assert ticket.handed_over
     ticket.leave()
+
+
+def test_a_timer_that_is_due_at_once_holds_up_nobody() -> None:
+    """On uvloop such a timer does not tell when it is due; whoever changes the pool in the same turn is served."""
+
+    async def scenario() -> None:
+        made = Harness(LineBounds(max_waiting=2, max_wait=60.0))
+        made.door.drain("n", 0.0001, None)
+        made.door.undrain("n")
+        assert made.door.node_state("n") is NodeState.CONNECTED
+        made.door.close()
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(scenario())
