@@ -6,7 +6,6 @@ a body must be JSON.
 
 import asyncio
 import hmac
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -15,6 +14,7 @@ import msgspec
 from aiohttp import web
 
 from iop.domain.errors import BadRequest, IopError, NotFound, Unauthorized, Unavailable, UnsupportedEncoding
+from iop.edge.description import description
 from iop.edge.feed import KEEPALIVE_S, Feed
 from iop.edge.refresh import ACK_TIMEOUT_S, RefreshAsk, RefreshReply
 from iop.transport.callers import bearer_token, remote_middleware
@@ -25,6 +25,10 @@ from iop.transport.http_border import error_middleware, host_middleware, request
 MAX_ADMIN_BODY = 8 * 1024 * 1024
 #: seconds; longer than any node that is not lost needs to take a config over
 MAX_ACK_TIMEOUT_S = 3600.0
+#: seconds; no drain lasts longer than 30 years
+MAX_LEASE_S = 1e9
+#: characters of who drains a node and why: every status carries them
+MAX_WORDS = 1000
 #: seconds a reader of events may stall one write before it is cut off
 EVENT_WRITE_TIMEOUT_S = 30.0
 
@@ -67,6 +71,7 @@ class AdminContext(Protocol):
 
 
 CONTEXT: web.AppKey[AdminContext] = web.AppKey("admin_context", AdminContext)
+DESCRIPTION: web.AppKey[bytes] = web.AppKey("description", bytes)
 
 
 def build_admin_app(context: AdminContext, hosts: HostRule) -> web.Application:
@@ -74,10 +79,12 @@ def build_admin_app(context: AdminContext, hosts: HostRule) -> web.Application:
     guards = [host_middleware(hosts), remote_middleware(lambda token: same_token(token, context.token))]
     app = web.Application(middlewares=[error_middleware, *guards], client_max_size=MAX_ADMIN_BODY)
     app[CONTEXT] = context
+    app[DESCRIPTION] = description("admin")
     app.router.add_get("/status", _status)
     app.router.add_get("/events", _events)
     app.router.add_get("/healthz", _healthz)
     app.router.add_get("/readyz", _readyz)
+    app.router.add_get("/openapi.json", _description)
     app.router.add_post("/config/refresh", _refresh)
     app.router.add_put("/nodes/{id}/drain", _drain)
     app.router.add_delete("/nodes/{id}/drain", _undrain)
@@ -138,6 +145,10 @@ async def _readyz(request: web.Request) -> web.Response:
     if _context(request).shutting_down:
         raise Unavailable("The Edge is shutting down.", code="shutting_down", retry_after=1)
     return web.json_response({"status": "ready"})
+
+
+async def _description(request: web.Request) -> web.Response:
+    return web.Response(body=request.app[DESCRIPTION], content_type="application/json")
 
 
 async def _events(request: web.Request) -> web.StreamResponse:
@@ -208,11 +219,11 @@ async def _drain(request: web.Request) -> web.Response:
 
 def _drain_ask(body: dict[str, Any]) -> DrainAsk:
     lease = body.get("lease_s")
-    if isinstance(lease, bool) or not isinstance(lease, int | float) or not math.isfinite(lease) or lease <= 0:
-        raise BadRequest("'lease_s' must be a number of seconds above 0.", param="lease_s")
+    if isinstance(lease, bool) or not isinstance(lease, int | float) or not 0 < lease <= MAX_LEASE_S:
+        raise BadRequest(f"'lease_s' must be a number of seconds above 0, at most {MAX_LEASE_S:.0f}.", param="lease_s")
     for key in ("by", "reason"):
-        if not isinstance(body.get(key), str | None):
-            raise BadRequest(f"'{key}' must be a string.", param=key)
+        if not isinstance(body.get(key), str | None) or len(body.get(key) or "") > MAX_WORDS:
+            raise BadRequest(f"'{key}' must be a string of at most {MAX_WORDS} characters.", param=key)
     return DrainAsk(float(lease), body.get("by"), body.get("reason"))
 
 

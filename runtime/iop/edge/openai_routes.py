@@ -12,6 +12,7 @@ from iop.domain.specs import Ask
 from iop.edge.auth import authorize
 from iop.edge.body import expect_handler
 from iop.edge.call import Call, read_call
+from iop.edge.description import description
 from iop.edge.direct import Direct
 from iop.edge.pool import Pool
 from iop.edge.stock import BodyHold, BodyStock
@@ -53,6 +54,7 @@ class OpenAIRoutes:
     def __init__(self, context: OpenAIContext) -> None:
         self._context = context
         self._stock = BodyStock()
+        self._description = description("openai")
 
     def app(self, hosts: HostRule) -> web.Application:
         """Build the port's application: one catch-all, because clients spell paths in several ways."""
@@ -90,6 +92,8 @@ class OpenAIRoutes:
             return self._models(request)
         if (model_id := paths.model_id(path)) is not None:
             return self._model(request, model_id)
+        if path == paths.DESCRIPTION:
+            return web.Response(body=self._description, content_type="application/json")
         return self._health(path)
 
     async def _run(self, request: web.Request, operation: Operation) -> web.StreamResponse:

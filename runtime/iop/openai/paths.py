@@ -10,6 +10,7 @@ Operation = Literal["chat.completions", "responses"]
 CHAT = "/v1/chat/completions"
 RESPONSES = "/v1/responses"
 MODELS = "/v1/models"
+DESCRIPTION = "/openapi.json"
 
 #: which operation a POST to a path asks for
 OPERATIONS: dict[str, Operation] = {CHAT: "chat.completions", RESPONSES: "responses"}
@@ -20,6 +21,7 @@ METHODS: dict[str, tuple[str, ...]] = {
     MODELS: ("GET", "HEAD"),
     "/healthz": ("GET", "HEAD"),
     "/readyz": ("GET", "HEAD"),
+    DESCRIPTION: ("GET", "HEAD"),
 }
 
 _MODEL = re.compile(r"/+v1/+models/+(?P<id>.*[^/])/*", re.DOTALL)

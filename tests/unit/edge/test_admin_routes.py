@@ -179,11 +179,15 @@ async def test_a_bad_refresh_says_what_to_change(data, content_type, status, cod
     assert context.asked == []
 
 
-@pytest.mark.parametrize("lease", [0, -1, True, "60", None, float("inf")])
-async def test_a_lease_must_be_a_number_above_zero(lease):
-    """A drain without an end, or with none that makes sense, is refused."""
+@pytest.mark.parametrize(
+    "wrong",
+    [{"lease_s": lease} for lease in (0, -1, True, "60", None, float("inf"), 10**400, 1e308)]
+    + [{"by": 5}, {"by": "b" * 1001}, {"reason": "r" * 1001}],
+)
+async def test_a_lease_must_be_a_number_above_zero(wrong):
+    """A drain without an end, or with none that makes sense, is refused; so is a reason too long for a status."""
     async with admin(Context()) as client:
-        body = json.dumps(DRAIN | {"lease_s": lease})
+        body = json.dumps(DRAIN | wrong)
         response = await client.put("/nodes/n1/drain", data=body, headers=AUTH | {"Content-Type": "application/json"})
         assert response.status == 400
 
