@@ -19,7 +19,7 @@ ANY_PYTHON = $(if $(wildcard $(PYTHON)),$(PYTHON),$(BASE_PYTHON))
 LAUNCH = $(PYTHON) playbooks/launch.py
 
 .DEFAULT_GOAL := help
-.PHONY: help tools env venv dev rollback down clean check lint operator-inventory test test-fast test-cluster test-engines test-clients test-deploy test-lab walk mutants smoke locks lab lab-win lab-deploy lab-down lab-status lab-rolling
+.PHONY: help tools env venv dev rollback down clean check lint operator-inventory test test-fast test-cluster test-browser test-engines test-clients test-deploy test-lab walk mutants smoke locks lab lab-win lab-deploy lab-down lab-status lab-rolling
 
 help: ## list the targets and their settings
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | awk -F'|' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -80,6 +80,15 @@ test-fast: $(READY) ## unit and contract tests (what a deploy runs)
 
 test-cluster: $(READY) ## whole processes: three nodes, kills, bursts
 	$(PYTHON) -m pytest -n 3 --dist loadfile --durations=10 tests/cluster
+
+test-browser: $(READY) chromium-here ## the Control Plane's page in a real Chromium; screenshots in build/browser
+	$(PYTHON) -m pytest -n 2 --dist loadfile --durations=10 tests/browser
+
+.PHONY: chromium-here
+chromium-here:
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \
+	{ [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium >/dev/null; } || \
+	{ echo "Chromium is missing: sudo apt-get install -y chromium (macOS: brew install --cask chromium)"; exit 1; }
 
 # exit codes 3 and 4: no build for this system, or no way to the registry; pytest then names it as the reason of each skip
 OR_SKIP := >/dev/null || case $$? in 3|4) ;; *) exit 1;; esac

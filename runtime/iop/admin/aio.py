@@ -30,6 +30,8 @@ class AsyncAdminReader:
             base_url=self.base_url,
             headers={"Authorization": f"Bearer {token}"} if token else {},
             timeout=timeout,
+            # a page that is looked at holds a stream; however many there are, the next status finds a connection
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=4),
             trust_env=False,
             verify=tls if tls is not None else True,
             transport=transport,

@@ -1,21 +1,22 @@
-"""The Control Plane's HTTP API: read-only, over the views."""
+"""The Control Plane's HTTP API: read-only, over the views; and the page that shows them to people."""
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 
 import msgspec
 from aiohttp import web
 
 from iop.admin.wire import AdminRefused, AdminUnreachable
+from iop.control.static import INDEX, PUBLIC, PageFile, answer, guard, read_page
 from iop.control.views import EdgeView, Views
-from iop.domain.errors import BadRequest, UpstreamError
+from iop.domain.errors import BadRequest, NotFound, UpstreamError
 from iop.transport.callers import remote_middleware
 from iop.transport.hosts import HostRule
 from iop.transport.http_border import error_middleware, host_middleware, request_id
 
-PATHS = "GET /, /edges, /edges/{id}/status, /edges/{id}/events, /healthz"
 VIEWS: web.AppKey[Views] = web.AppKey("views", Views)
+PAGE: web.AppKey[Mapping[str, PageFile]] = web.AppKey("page", Mapping)
 RELAYS = web.AppKey("relays", set[asyncio.Task[object]])
 #: seconds a reader of events may stall one write before it is cut off
 WRITE_TIMEOUT_S = 30.0
@@ -24,23 +25,34 @@ WRITE_TIMEOUT_S = 30.0
 def build_app(views: Views, hosts: HostRule, accepts: Callable[[str], bool] = lambda _token: False) -> web.Application:
     """Build the application. Its shutdown ends the event streams it relays.
 
-    `accepts` knows the tokens of callers from beyond loopback; those on loopback need none.
+    `accepts` knows the tokens of callers from beyond loopback; those on loopback need none, nor does the page itself.
     """
-    app = web.Application(middlewares=[error_middleware, host_middleware(hosts), remote_middleware(accepts)])
+    guards = [host_middleware(hosts), remote_middleware(accepts, public=PUBLIC)]
+    app = web.Application(middlewares=[error_middleware, *guards])
     app[VIEWS] = views
+    app[PAGE] = read_page()
     app[RELAYS] = set()
     app.router.add_get("/", _index)
+    app.router.add_get("/page/{file}", _page)
     app.router.add_get("/healthz", _healthz)
     app.router.add_get("/edges", _edges)
     app.router.add_get("/edges/{id}/status", _status)
     app.router.add_get("/edges/{id}/events", _events)
+    app.on_response_prepare.append(guard)
     app.on_shutdown.append(_end_relays)
     return app
 
 
 async def _index(request: web.Request) -> web.Response:
-    edges = [view.id for view in request.app[VIEWS].all()]
-    return web.json_response({"service": "iop-control", "edges": edges, "paths": PATHS})
+    return answer(request, request.app[PAGE][INDEX])
+
+
+async def _page(request: web.Request) -> web.Response:
+    name = request.match_info["file"]
+    file = request.app[PAGE].get(name)
+    if file is None:
+        raise NotFound(f"The page has no file '{name[:100]}'; GET / loads those it has.", code="not_found")
+    return answer(request, file)
 
 
 async def _healthz(_request: web.Request) -> web.Response:

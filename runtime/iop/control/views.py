@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from iop.admin.wire import AdminRefused, AdminUnreachable
 from iop.domain.errors import NotFound, UpstreamError
+from iop.domain.law import violations_of_status
 from iop.domain.times import iso_utc
 
 #: seconds between two looks at an Edge
@@ -75,13 +76,20 @@ class EdgeView:
     async def status(self) -> dict[str, Any]:
         """Ask now; return the status with `control`, or the last one marked stale.
 
+        `control.violations` says in words where its counters break the conservation law; empty = it holds.
         Raises UpstreamError when the Edge does not answer and never did.
         """
         await self.look()
         seen = self._seen
         if seen is None:
             raise UpstreamError(f"Edge {self.id} was never reached: {self._trouble}.")
-        control = {"fetched_at": iso_utc(seen.at_wall), "age_s": self._age(), "stale": self._trouble is not None}
+        control = {
+            "fetched_at": iso_utc(seen.at_wall),
+            "age_s": self._age(),
+            "stale": self._trouble is not None,
+            "trouble": self._trouble,
+            "violations": violations_of_status(seen.status),
+        }
         return {**seen.status, "control": control}
 
     async def poll(self) -> None:

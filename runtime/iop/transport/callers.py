@@ -1,7 +1,7 @@
 """Who calls an HTTP port: from this machine or from beyond it, and with which token."""
 
 import ipaddress
-from collections.abc import Callable
+from collections.abc import Callable, Container
 
 from aiohttp import web
 from aiohttp.typedefs import Middleware
@@ -34,11 +34,17 @@ def bearer_token(request: web.Request) -> str | None:
     return token.strip() if scheme.lower() == "bearer" and token.strip() else None
 
 
-def remote_middleware(accepts: Callable[[str], bool]) -> Middleware:
-    """Refuse callers from beyond loopback (401) unless `accepts` knows their token; it compares in constant time."""
+def remote_middleware(accepts: Callable[[str], bool], public: Container[str] = ()) -> Middleware:
+    """Refuse callers from beyond loopback (401) unless `accepts` knows their token; it compares in constant time.
+
+    What matched a route of `public` (as the router writes it, `/page/{file}`) passes without one.
+    """
 
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
+        resource = request.match_info.route.resource  # None: nothing matched
+        if resource is not None and resource.canonical in public:
+            return await handler(request)
         if not is_loopback(request.remote or "") and not accepts(bearer_token(request) or ""):
             raise Unauthorized("From another machine this needs the token as 'Authorization: Bearer …'.")
         return await handler(request)

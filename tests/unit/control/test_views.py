@@ -49,21 +49,29 @@ async def test_a_status_is_fetched_when_asked_for():
     view = EdgeView("e1", reader, time.clock())
     got = await view.status()
     assert got["totals"] == {"in_flight": 3}
-    assert got["control"] == {"fetched_at": "2023-11-14T22:15:00.000Z", "age_s": 0.0, "stale": False}
+    assert got["control"] == {
+        "fetched_at": "2023-11-14T22:15:00.000Z",
+        "age_s": 0.0,
+        "stale": False,
+        "trouble": None,
+        "violations": ["status has no totals or no provider_snapshots"],
+    }
     await view.status()
     assert reader.looks == 2
 
 
 @pytest.mark.parametrize("trouble", [AdminUnreachable("gone"), AdminRefused("no", status=500)])
 async def test_a_lost_edge_leaves_its_last_status_marked_stale(trouble):
-    """When the Edge is gone, the last status comes with its age and `stale`."""
+    """When the Edge is gone, the last status comes with its age, `stale` and why."""
     time, reader = Time(), FakeReader(status())
     view = EdgeView("e1", reader, time.clock())
     await view.look()
     time.now += 12.5
     reader.answer = trouble
     got = await view.status()
-    assert got["control"] == {"fetched_at": "2023-11-14T22:15:00.000Z", "age_s": 12.5, "stale": True}
+    control = got["control"]
+    assert (control["fetched_at"], control["age_s"], control["stale"]) == ("2023-11-14T22:15:00.000Z", 12.5, True)
+    assert control["trouble"] == str(trouble)
     assert view.summary() == {"id": "e1", "reachable": False, "age_s": 12.5}
     reader.answer = status()
     await view.look()
@@ -83,6 +91,19 @@ async def test_another_edge_at_the_address_is_not_taken_for_ours():
     view = EdgeView("e1", FakeReader(status("e2")), Time().clock())
     with pytest.raises(UpstreamError, match="another Edge"):
         await view.status()
+
+
+async def test_the_law_is_checked_where_the_status_is_shown():
+    """`violations` is empty while the counters come out even, and else says where they do not."""
+    words = "received refused expired abandoned queued admitted adopted returned completed failed cancelled in_flight"
+    totals = dict.fromkeys(words.split(), 0)
+    reader = FakeReader(status(totals=totals, provider_snapshots=[]))
+    view = EdgeView("e1", reader, Time().clock())
+    assert (await view.status())["control"]["violations"] == []
+    totals["received"] = 2
+    assert (await view.status())["control"]["violations"] == [
+        "totals: received 2, but refused 0 + expired 0 + abandoned 0 + queued 0 + (admitted - returned) 0 = 0"
+    ]
 
 
 async def test_an_unknown_edge_names_the_known_ones():

@@ -78,3 +78,28 @@ async def test_from_beyond_loopback_a_token_is_needed(peer, values, passes):
     else:
         with pytest.raises(Unauthorized):
             await guard(_request(*values, peer=peer), handler)
+
+
+async def test_a_public_route_needs_no_token_and_what_matches_no_route_does():
+    """Only what the router matched is public: not a path that looks like it."""
+
+    async def handler(_request: web.Request) -> web.Response:
+        return web.Response(text="in")
+
+    guard = remote_middleware(lambda _token: False, public={"/page/{file}"})
+    app = web.Application(middlewares=[guard])
+    app.router.add_get("/page/{file}", handler)
+    app.router.add_get("/page/{file}/more", handler)
+    for path, passes in (
+        ("/page/a.js", True),
+        ("/page/a.js/more", False),
+        ("/page/", False),
+        ("/page/a.js/none", False),
+    ):
+        request = make_mocked_request("GET", path, transport=_Transport("10.0.0.1"))
+        request._match_info = await app.router.resolve(request)
+        if passes:
+            assert (await guard(request, handler)).text == "in"
+        else:
+            with pytest.raises(Unauthorized):
+                await guard(request, handler)
