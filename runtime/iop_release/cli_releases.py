@@ -96,7 +96,7 @@ _KEEP: _Settings = {"--keep": {"type": int, "default": 3, "metavar": "N", "help"
 _BUILT: _Settings = {"--dist": {"type": Path, "metavar": "DIR", "help": "also remove built releases not staged here"}}
 _SYNC: _Settings = {
     "--source": {"type": Path, "required": True, "metavar": "DIR", "help": "the checkout to take the commit from"},
-    "--ref": {"default": "HEAD", "metavar": "REF", "help": "HEAD, or REMOTE/BRANCH to fetch first (HEAD)"},
+    "--ref": {"default": "HEAD", "metavar": "REF", "help": "a commit there, or REMOTE/BRANCH (HEAD)"},
     "--checkout": {"type": Path, "required": True, "metavar": "DIR", "help": "the build checkout"},
 }
 COMMANDS: list[tuple[str, Any, str, _Settings]] = [

@@ -152,6 +152,40 @@ def test_a_busy_node_is_left_alone(site: Site) -> None:
     assert [node["state"] for node in site.edge_status()["nodes"]] == ["connected"] * 3
 
 
+def test_an_older_commit_is_deployed_as_a_newer_one(site: Site) -> None:
+    """`git checkout` of the commit before and `make dev`: every node is drained and replaced, no request fails.
+
+    The engines go on, a second run changes nothing, both releases stay, and a rollback goes to the newer one.
+    """
+    site.deployed()
+    branch, newer = site.git("branch", "--show-current"), site.git("rev-parse", "--short", "HEAD")
+    before = site.pids()
+    try:
+        site.git("checkout", "-q", "--detach", "HEAD~1")
+        older = site.git("rev-parse", "--short", "HEAD")
+        with Load(site) as load:
+            run = site.make("dev", "-e run_tests=false")
+        again = site.make("dev", "-e run_tests=false --check")
+    finally:
+        site.git("checkout", "-q", branch)
+
+    assert run.code == 0, run.text
+    assert load.failed == []
+    assert load.answered > 20
+    assert _running(site) == {older}
+    assert {name for name, pid in site.pids().items() if before[name] != pid} == {
+        "mac.control", "mac.edge", "mac.node", "gx10.node", "onexplayer.node",
+    }  # fmt: skip
+    assert [one["host"] for one in run.report["gates"]] == ["gx10", "onexplayer", "mac"]
+    assert "changed=0" in again.text.partition("PLAY RECAP")[2], again.text
+    kept = {path.name.partition("-")[0] for path in (site.home / "hosts" / "gx10" / "releases").iterdir()}
+    assert kept >= {older, newer}
+
+    back = site.make("rollback")
+    assert back.code == 0, back.text
+    assert _running(site) == {newer}
+
+
 def test_rollback_and_drain(site: Site) -> None:
     """All hosts run what they ran before, config included; the next deploy brings HEAD; a drained node is left out."""
     site.deployed()
@@ -239,6 +273,12 @@ def bad(site: Site) -> Iterator[str]:
     site.edit(NODE, "def _doctor(", f"{FAULTS.lstrip()}def _doctor(")
     yield site.commit("a bad node")
     site.git("reset", "-q", "--hard", "HEAD~1")
+
+
+def _running(site: Site) -> set[str]:
+    """The commits that the Edge and the nodes run."""
+    status = site.edge_status()
+    return {one["release_id"].partition("-")[0] for one in (status["edge"], *status["nodes"])}
 
 
 def _start(site: Site) -> subprocess.Popen[str]:

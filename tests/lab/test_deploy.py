@@ -91,8 +91,8 @@ def test_limit_and_tags(site: LabSite) -> None:
         assert (run.code, run.changed) == (0, 0), run.text
 
 
-def test_upgrade_and_rollback_of_the_whole(site: LabSite) -> None:
-    """A new commit is everywhere after a deploy, and the one before after a rollback; `previous` names the other."""
+def test_upgrade_downgrade_and_rollback_of_the_whole(site: LabSite) -> None:
+    """A new commit is everywhere after a deploy, an older one that is named, too; a rollback undoes the last."""
     old = site.releases()["edge"]
     head = site.new_release("upgrade")
 
@@ -100,7 +100,12 @@ def test_upgrade_and_rollback_of_the_whole(site: LabSite) -> None:
     assert up.code == 0, up.text
     assert {one.split("-")[0] for one in site.releases().values()} == {head}
 
+    down = site.deploy("-e", "source_ref=HEAD~1")
+    assert down.code == 0, down.text
+    assert set(site.releases().values()) == {old}
+    assert [one["host"] for one in down.report["gates"]] == ["gx10", "onexplayer", "mac"]
+
     back = site.playbook("rollback")
     assert back.code == 0, back.text
-    assert set(site.releases().values()) == {old}
+    assert {one.split("-")[0] for one in site.releases().values()} == {head}
     assert len(site.releases()) == 1 + len(HOSTS)

@@ -96,9 +96,24 @@ def test_the_branch_of_a_remote_is_fetched_and_deployed(tmp_path: Path) -> None:
     assert sync(origin, checkout)["commit"] == own
 
 
-@pytest.mark.parametrize("ref", ["main", "--upload-pack=x/main", "origin/none"])
-def test_a_ref_that_cannot_be_fetched_is_refused(tmp_path: Path, ref: str) -> None:
-    """Neither a bare branch, nor an option of git, nor a branch that is not there."""
+def test_any_commit_of_the_checkout_is_deployed(tmp_path: Path) -> None:
+    """An older commit by its short id, a tag, a branch with a slash: without leaving HEAD, and back again."""
+    origin, checkout = tmp_path / "origin", tmp_path / "src"
+    oldest, older, head = (commit(origin, a=text) for text in "123")
+    git(origin, "tag", "v1", oldest)
+    git(origin, "branch", "work/mine", older)
+
+    for ref, wanted in ((older[:8], older), ("v1", oldest), ("work/mine", older), ("HEAD~2", oldest), ("HEAD", head)):
+        assert sync(origin, checkout, ref)["commit"] == wanted, ref
+        assert git(checkout, "rev-parse", "HEAD") == wanted, ref
+        assert sync(origin, checkout, ref)["changed"] is False, ref
+    assert (checkout / "a").read_text(encoding="utf-8") == "3"
+    assert git(origin, "rev-parse", "HEAD") == head
+
+
+@pytest.mark.parametrize("ref", ["nowhere", "--upload-pack=x/main", "origin/none", ""])
+def test_a_ref_that_cannot_be_had_is_refused(tmp_path: Path, ref: str) -> None:
+    """Neither a name that nothing has, nor an option of git, nor a branch that its remote does not have."""
     remote, origin = tmp_path / "remote", tmp_path / "origin"
     commit(remote, a="1")
     git(tmp_path, "clone", "-q", str(remote), str(origin))
