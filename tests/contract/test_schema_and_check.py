@@ -125,3 +125,17 @@ def test_every_default_is_told():
         field = model.model_fields[name]
         told = sections[model.__name__]["properties"][name]
         assert field.is_required() or "default" in told or field.default_factory is dict, path
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("simulator", {"mac-mlx-vllm": "cancel", "gx10-vllm": "cancel", "onexplayer-lemonade": "cancel_streams"}),
+        ("own", {"mac-mlx-vllm": "cancel", "gx10-vllm": "cancel", "onexplayer-lemonade": "cancel_streams"}),
+        ("llama", dict.fromkeys(("mac-mlx-vllm", "gx10-vllm", "onexplayer-lemonade"), "cancel_streams")),
+    ],
+)
+def test_how_an_engine_is_left_is_the_inventorys_word_for_the_engines_that_it_declares(kind, expected):
+    """`on_disconnect` is that of the inventory; what stands in for the declared engines is left carefully."""
+    nodes = yaml.safe_load(rendered(load_inventory("dev", pages.ROOT), kind))["nodes"]
+    assert {one["id"]: one.get("on_disconnect", "cancel") for node in nodes for one in node["providers"]} == expected
