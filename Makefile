@@ -3,6 +3,8 @@
 #   ENGINE=llama           real small models behind the providers instead of simulated ones
 #   ENGINE_URL=… ENGINE_MODEL=…   your own OpenAI-compatible engine behind them
 #   WALKS=2000             how many walks make walk takes
+#   MINUTES=3 SEED=…       of make chaos: how long, and the schedule of an earlier run
+#   REQUESTS=100000        of make soak
 #   ARGS="…"               further options for ansible-playbook (ARGS="-e run_tests=false") or make mutants (ARGS=--walk)
 
 SHELL := /bin/sh
@@ -11,6 +13,8 @@ PYTHON ?= .venv/bin/python
 ENV ?= dev
 ARGS ?=
 WALKS ?= 2000
+MINUTES ?= 3
+REQUESTS ?= 100000
 STAMP := .venv/.installed
 
 ENGINE_ARGS := $(if $(ENGINE_URL),-e engine_kind=external -e engine_url=$(ENGINE_URL) -e engine_model=$(ENGINE_MODEL),$(if $(ENGINE),-e engine_kind=$(ENGINE)))
@@ -144,6 +148,13 @@ lab-status: ## the lab's hosts and what is wrong with them
 
 lab-rolling: $(READY) ## redeploy a lab of its own under load: three commits to everything, one to the Edge alone (10 minutes)
 	@$(PYTHON) -m tests.lab.rolling $(ARGS)
+
+.PHONY: chaos soak
+chaos: $(READY) ## faults under load by a seed: kills, freezes, cuts, drains, resizes; then judged (3 minutes)
+	@$(PYTHON) -m tests.bench.chaos --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(ARGS)
+
+soak: $(READY) ## 100,000 requests: memory, files, threads and tasks of each process must stay flat (5 to 30 minutes)
+	@$(PYTHON) -m tests.bench.soak --requests $(REQUESTS) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 operator-inventory: $(READY) ## write agent-test/dev/inventory.yaml from inventory/dev
 	PYTHONPATH=runtime $(PYTHON) -m iop.commands.inventory dev --operator > agent-test/dev/inventory.yaml.new

@@ -200,7 +200,7 @@ class Cluster:
                 "name": provider,
                 "enabled": True,
                 "provider": "other",
-                "endpoint": f"http://{self.engine(provider)}/v1",
+                "endpoint": f"http://{self.engine_address(provider)}/v1",
             }
             adapters: dict[str, Any] = {"openai_compat_instances": [engine]}
             if node_id == "mac-codex-node":
@@ -236,7 +236,7 @@ class Cluster:
         path = self.folder / f"{node_id}.yaml"
         data = {
             "node": {"id": node_id},
-            "edge": {"addr": self.processes["edge"].ready["nodes"], **self._trust()},
+            "edge": {"addr": self.link_address(node_id), **self._trust()},
             "state_dir": f"state-{node_id}",
         }
         path.write_text(yaml.safe_dump(data), encoding="utf-8")
@@ -256,6 +256,14 @@ class Cluster:
     def engine(self, provider: str) -> str:
         """host:port of a provider's engine."""
         return self.processes[f"engine-{provider}"].ready[self.engines.ready_word]
+
+    def engine_address(self, provider: str) -> str:
+        """host:port at which the node of that provider reaches its engine."""
+        return self.engine(provider)
+
+    def link_address(self, node_id: str) -> str:
+        """host:port at which that node reaches the Edge."""
+        return self.processes["edge"].ready["nodes"]
 
     @property
     def openai(self) -> str:
