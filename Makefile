@@ -96,7 +96,7 @@ chromium-here:
 
 # exit codes 3 and 4: no build for this system, or no way to the registry; pytest then names it as the reason of each skip
 OR_SKIP := >/dev/null || case $$? in 3|4) ;; *) exit 1;; esac
-.PHONY: downloads llama-here mlx-here clients-here windows-here
+.PHONY: downloads llama-here mlx-here clients-here windows-here promtool-here
 downloads: llama-here mlx-here clients-here ## what the suites with real engines and clients need (1.2 GB, made once)
 llama-here: $(READY)
 	@$(PYTHON) playbooks/roles/engines/files/install_llama.py --project . --into build/engines $(OR_SKIP)
@@ -104,6 +104,8 @@ mlx-here: $(READY)
 	@$(PYTHON) -m tests.engines.install_mlx --into build/engines $(OR_SKIP)
 windows-here: $(READY) ## the documented options of Ansible's modules for Windows, for make test (51 MB)
 	@$(PYTHON) -m tests.fakes.task_arguments build/collections
+promtool-here: $(READY) ## Prometheus' checker, for the tests of metrics and alert rules (20 MB; Debian)
+	@$(PYTHON) -m tests.fakes.promtool build/promtool $(OR_SKIP)
 clients-here: $(READY)
 	@$(PYTHON) tests/clients/install.py --into build/clients $(OR_SKIP)
 

@@ -16,6 +16,35 @@
 Only the HTTP floor (`iop.edge`) renders these; the numbers are from the interface's table of errors.
 """
 
+#: every code that iop itself gives an error; an engine's own words are none of them
+CODES = frozenset(
+    {
+        "invalid_json",
+        "invalid_body",
+        "missing_model",
+        "invalid_host",
+        "invalid_api_key",
+        "model_not_found",
+        "previous_response_not_found",
+        "not_found",
+        "method_not_allowed",
+        "body_too_large",
+        "unsupported_encoding",
+        "upgrade_not_supported",
+        "queue_full",
+        "upstream_unreachable",
+        "upstream_broken",
+        "agent_failed",
+        "queue_timeout",
+        "no_provider_available",
+        "node_offline",
+        "node_draining",
+        "shutting_down",
+        "upstream_timeout",
+        "internal_error",
+    }
+)
+
 
 class IopError(Exception):
     """A failure with a stable `code`, an HTTP `status` hint and OpenAI's error `type`.

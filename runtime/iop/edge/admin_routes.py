@@ -12,11 +12,14 @@ from typing import Any, Protocol
 
 import msgspec
 from aiohttp import web
+from aiohttp.typedefs import Handler
 
 from iop.domain.errors import BadRequest, IopError, NotFound, Unauthorized, Unavailable, UnsupportedEncoding
 from iop.edge.description import description
 from iop.edge.feed import KEEPALIVE_S, Feed
+from iop.edge.journal import journal
 from iop.edge.refresh import ACK_TIMEOUT_S, RefreshAsk, RefreshReply
+from iop.edge.tallies import Tallies
 from iop.transport.callers import bearer_token, remote_middleware
 from iop.transport.hosts import HostRule
 from iop.transport.http_border import error_middleware, host_middleware, request_id
@@ -57,6 +60,14 @@ class AdminContext(Protocol):
     def shutting_down(self) -> bool:
         """True from SIGTERM on."""
 
+    @property
+    def tallies(self) -> Tallies:
+        """What is counted of requests."""
+
+    @property
+    def metrics(self) -> Handler:
+        """The handler of `GET /metrics`."""
+
     def status(self) -> Mapping[str, Any]:
         """Return the status JSON."""
 
@@ -77,11 +88,14 @@ DESCRIPTION: web.AppKey[bytes] = web.AppKey("description", bytes)
 def build_admin_app(context: AdminContext, hosts: HostRule) -> web.Application:
     """Build the admin port's application; further routes may be added to it before it starts."""
     guards = [host_middleware(hosts), remote_middleware(lambda token: same_token(token, context.token))]
-    app = web.Application(middlewares=[error_middleware, *guards], client_max_size=MAX_ADMIN_BODY)
+    app = web.Application(
+        middlewares=[journal(lambda: context.tallies), error_middleware, *guards], client_max_size=MAX_ADMIN_BODY
+    )
     app[CONTEXT] = context
     app[DESCRIPTION] = description("admin")
     app.router.add_get("/status", _status)
     app.router.add_get("/events", _events)
+    app.router.add_get("/metrics", _metrics)
     app.router.add_get("/healthz", _healthz)
     app.router.add_get("/readyz", _readyz)
     app.router.add_get("/openapi.json", _description)
@@ -135,6 +149,10 @@ def _context(request: web.Request) -> AdminContext:
 async def _status(request: web.Request) -> web.Response:
     body = msgspec.json.encode(_context(request).status())
     return web.Response(body=body, content_type="application/json", headers={"Cache-Control": "no-store"})
+
+
+async def _metrics(request: web.Request) -> web.StreamResponse:
+    return await _context(request).metrics(request)
 
 
 async def _healthz(_request: web.Request) -> web.Response:

@@ -7,7 +7,6 @@ from aiohttp import HttpVersion11, web
 from iop.domain.errors import BadRequest, BodyTooLarge
 from iop.edge.codings import STEP, decoder_for
 from iop.edge.stock import BodyHold
-from iop.transport.http_border import error_response
 
 _CONTINUE = "100-continue"
 
@@ -22,8 +21,10 @@ async def read_body(request: web.Request, limit: int, hold: BodyHold, *, silence
     for `silence` seconds: what is held of a body that never gets whole is room that others wait for.
 
     Raises BodyTooLarge (by Content-Length before anything is read), UnsupportedEncoding, BadRequest (does not decode,
-    or the client broke off or fell silent), QueueFull (no room in the stock).
+    the client broke off or fell silent, or expects what is not known), QueueFull (no room in the stock).
     """
+    if request.headers.get("Expect", _CONTINUE).lower() != _CONTINUE:
+        raise BadRequest("Only 'Expect: 100-continue' is understood.")
     if request.content_length is not None and request.content_length > limit:
         raise too_large(limit)
     hold.check(request.content_length or 1)
@@ -61,14 +62,12 @@ async def _next_piece(request: web.Request, silence: float) -> bytes:
         raise BadRequest(text) from None
 
 
-async def expect_handler(request: web.Request) -> web.StreamResponse | None:
-    """Refuse any `Expect` but 100-continue with a 400 (aiohttp calls this before the handler).
+async def expect_handler(_request: web.Request) -> web.StreamResponse | None:
+    """Grant nothing yet (aiohttp calls this before the handler, and would grant it).
 
     100-continue is granted by `read_body` when it begins to read: a client that is refused for its headers, its key or
     its length is told so before it sends anything.
     """
-    if request.headers.get("Expect", "").lower() != _CONTINUE:
-        return error_response(BadRequest("Only 'Expect: 100-continue' is understood."), request)
     return None
 
 

@@ -22,6 +22,7 @@ class ClientRun:
         self._left = False
         self._cut: str | None = None
         self._told: Outcome | None = None
+        self._settled: tuple[Outcome, str | None] | None = None
 
     def leave(self) -> None:
         """The client is gone: `on_disconnect` decides what happens to the work; it counts until it has ended."""
@@ -49,12 +50,22 @@ class ClientRun:
         """True when its client left or we cut it, whatever end the work then came to."""
         return self._left or self._cut is not None
 
+    @property
+    def result(self) -> tuple[Outcome, str | None]:
+        """What the run counts as, and why; asked when its client has been served or has left."""
+        return self._settled or self._verdict_of_leaving()
+
     def verdict(self, end: End) -> tuple[Outcome, str | None]:
         """Return what the run counts as, and why."""
-        if self._left and self._told is not None:
+        self._settled = self._verdict_of_leaving() if self._left else self._verdict_of(end)
+        return self._settled
+
+    def _verdict_of_leaving(self) -> tuple[Outcome, str | None]:
+        if self._told is not None:
             return self._told, None if self._told is Outcome.COMPLETED else "error_event"
-        if self._left:
-            return Outcome.CANCELLED, "client_left"
+        return Outcome.CANCELLED, "client_left"
+
+    def _verdict_of(self, end: End) -> tuple[Outcome, str | None]:
         if self._cut is not None:
             return Outcome.FAILED, self._cut
         outcome = Outcome(end.outcome)

@@ -10,7 +10,7 @@ from typing import Any
 from iop.config.load import Loaded
 from iop.config.models import EdgeConfig
 from iop.config.pool import pool_spec
-from iop.domain.effects import Lease, Outcome
+from iop.domain.effects import Effects, Lease, Outcome
 from iop.domain.snapshots import NodeState
 from iop.edge.admin_routes import DrainAsk, unknown_node
 from iop.edge.direct import Direct, DirectEvent
@@ -18,6 +18,7 @@ from iop.edge.directory import Directory, find_node
 from iop.edge.door import Door
 from iop.edge.feed import Feed
 from iop.edge.links import Links, NodeLink
+from iop.edge.metrics import Metrics
 from iop.edge.pool import Pool
 from iop.edge.refresh import RefreshAsk, Refresher, RefreshPorts, RefreshReply
 from iop.edge.removals import Removals
@@ -27,6 +28,7 @@ from iop.edge.status import (
     StatusFacts,
     build_status,
 )
+from iop.edge.tallies import Tallies
 from iop.edge.uploads import Uploads
 from iop.link.messages import End, Hello, ProviderHealth, Ready
 
@@ -55,7 +57,8 @@ class EdgeCore:
         self.refusing = False
         self.feed = Feed(time.time)
         self.uploads = Uploads()
-        self.door = Door(loop=self.loop, publish=self.feed.publish)
+        self.tallies = Tallies(self.loop.time)
+        self.door = Door(loop=self.loop, publish=self._publish)
         directory = Directory(lambda: (self.config, self.refresher.generation))
         self.links = Links(directory=directory, events=self, dead_after=config.link.dead_after)
         ports = RefreshPorts(
@@ -73,7 +76,9 @@ class EdgeCore:
         self._lost_at: dict[str, float] = {}
         self._arrivals_until = 0.0
         self.on_drains: Callable[[], None] = lambda: None  # called after a drain lease was made or ended by someone
+        self.tallies.declare(config)
         self.door.configure(pool_spec(config))
+        self.metrics = Metrics(self.status, self.links.turned_away_by_code, self.tallies).handler()
 
     @property
     def config(self) -> EdgeConfig:
@@ -201,6 +206,7 @@ class EdgeCore:
         until = self.loop.time() + self.config.drain_timeout
         self._removed_providers.note(_provider_ids(self.config), _provider_ids(config), until)
         self._removed_nodes.note([node.id for node in self.config.nodes], [node.id for node in config.nodes], until)
+        self.tallies.declare(config)
         self.door.configure(pool_spec(config))
         self.loop.call_at(until, self._cut_removed, until)
 
@@ -267,7 +273,13 @@ class EdgeCore:
             adapters=link.ready.adapters if link.ready is not None else (),
         )
 
+    def _publish(self, effects: Effects) -> None:
+        self.feed.publish(effects)
+        self.tallies.see(effects)
+
     def _publish_direct(self, event: DirectEvent) -> None:
+        if event.seconds is not None:
+            self.tallies.see_direct(event.node_id, event.seconds)
         self.feed.publish_direct(
             "direct_started" if event.outcome is None else "direct_ended",
             request_id=event.request_id,

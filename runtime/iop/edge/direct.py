@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from aiohttp import web
 
@@ -33,13 +33,14 @@ class DirectCounters:
 
 @dataclass(frozen=True, slots=True)
 class DirectEvent:
-    """A direct run started (outcome None) or ended."""
+    """A direct run started (outcome and seconds None), or ended after so many seconds."""
 
     request_id: str
     model: str
     node_id: str
     outcome: Outcome | None = None
     reason: str | None = None
+    seconds: float | None = None
 
 
 class Direct:
@@ -118,8 +119,10 @@ class Direct:
         )
         event = DirectEvent(spec.request_id, call.parsed.model, route.node)
         client_must_stay(call.http)
+        reply.entry.given_to(route.node)
+        begun = asyncio.get_running_loop().time()
         try:
-            run = self._links.start(route.node, spec, lambda end: self._ended(work, event, end))
+            run = self._links.start(route.node, spec, lambda end: self._ended(work, event, begun, end))
         except NodeOffline:
             raise _offline(route.node) from None
         work.run = run
@@ -128,6 +131,7 @@ class Direct:
             return await self._relay(reply, work, run)
         finally:
             work.leave()
+            reply.entry.outcome, reply.entry.reason = work.result
 
     async def _relay(self, reply: Reply, work: ClientRun, run: LinkRun) -> web.StreamResponse:
         first = await reply.during(run.head)
@@ -142,7 +146,7 @@ class Direct:
         self._count(event.node_id, "in_flight", 1)
         self._publish(event)
 
-    def _ended(self, work: ClientRun, event: DirectEvent, end: End) -> None:
+    def _ended(self, work: ClientRun, event: DirectEvent, begun: float, end: End) -> None:
         work.ended = True
         self._runs.discard(work)
         if self._changed is not None:
@@ -150,7 +154,8 @@ class Direct:
         outcome, reason = work.verdict(end)
         self._count(event.node_id, "in_flight", -1)
         self._count(event.node_id, outcome.value, 1)
-        self._publish(DirectEvent(event.request_id, event.model, event.node_id, outcome, reason))
+        seconds = asyncio.get_running_loop().time() - begun
+        self._publish(replace(event, outcome=outcome, reason=reason, seconds=seconds))
 
     def _count(self, node_id: str, name: str, step: int) -> None:
         counters = self._counters.setdefault(node_id, {})

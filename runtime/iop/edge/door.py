@@ -29,6 +29,8 @@ class Ticket:
         self.request_id = request_id
         self._future: asyncio.Future[Lease] = door.loop.create_future()
         self.started = False
+        #: how it ended without a run that its holder could tell of: refused, expired, failed, abandoned, cancelled
+        self.fate: str | None = None
 
     async def lease(self) -> Lease:
         """Wait for a slot. Raises the IopError that ended the wait (refused, expired, no candidate left)."""
@@ -56,8 +58,10 @@ class Ticket:
         future = self._future
         if not future.done():
             future.cancel()
+            self.fate = "abandoned"
             self._door.abandon(self.request_id)
         elif not future.cancelled() and future.exception() is None:
+            self.fate = "cancelled"
             self._door.end(future.result(), Outcome.CANCELLED, "client_left")
 
     def settle(self, result: Lease | IopError) -> None:
@@ -224,6 +228,7 @@ class Door:
             elif effect.type is EffectType.RETURNED:
                 ticket.wait_again()
             elif effect.error is not None:
+                ticket.fate = "failed" if effect.type is EffectType.ENDED else effect.type.value
                 if effect.type is EffectType.ENDED:
                     ticket.wait_again()
                 ticket.settle(effect.error)

@@ -5,7 +5,7 @@ import itertools
 import logging
 import socket
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from iop.edge.registry import (
     MAX_SHOWN_ID,
@@ -105,6 +105,10 @@ class Links:
     def turned_away(self) -> list[TurnedAwayEntry]:
         """Who was refused, the most recent last; bounded."""
         return list(self._refused)
+
+    def turned_away_by_code(self) -> Mapping[str, int]:
+        """How often each code was said since this Edge started; every code is there."""
+        return {code: self._refused.by_code[code] for code in _MESSAGES}
 
     def push_config(self, node_ids: Iterable[str]) -> None:
         """Send the connected ones of these nodes their config; a node that is declared no more is turned away."""

@@ -14,8 +14,10 @@ from iop.edge.body import expect_handler
 from iop.edge.call import Call, read_call
 from iop.edge.description import description
 from iop.edge.direct import Direct
+from iop.edge.journal import entry_of, journal
 from iop.edge.pool import Pool
 from iop.edge.stock import BodyHold, BodyStock
+from iop.edge.tallies import Tallies
 from iop.edge.uploads import Uploads
 from iop.openai import models as model_objects
 from iop.openai import paths
@@ -30,6 +32,7 @@ class OpenAIContext(Protocol):
     pool: Pool
     direct: Direct
     uploads: Uploads
+    tallies: Tallies
     started_at: float
 
     @property
@@ -58,7 +61,8 @@ class OpenAIRoutes:
 
     def app(self, hosts: HostRule) -> web.Application:
         """Build the port's application: one catch-all, because clients spell paths in several ways."""
-        app = web.Application(middlewares=[error_middleware, host_middleware(hosts), _name_the_right_path])
+        watch = journal(lambda: self._context.tallies)
+        app = web.Application(middlewares=[watch, error_middleware, host_middleware(hosts), _name_the_right_path])
         app.router.add_route("*", "/{tail:.*}", self._dispatch, expect_handler=expect_handler)
         return app
 
@@ -72,6 +76,7 @@ class OpenAIRoutes:
             model = _find_model(config, call.parsed.model, None)
             if provider_id not in model.providers:
                 raise NotFound(f"Provider {provider_id!r} does not serve the model {model.id!r}.", param="model")
+            entry_of(request).route = "pool"
             ask = Ask(request_id(request), model.id, check=provider_id, streams=call.parsed.stream)
             return await self._context.pool.answer(call, ask)
 
@@ -98,13 +103,15 @@ class OpenAIRoutes:
 
     async def _run(self, request: web.Request, operation: Operation) -> web.StreamResponse:
         config = self._context.config
-        key = authorize(request, config.auth.api_keys)
+        key = self._key_of(request)
         with self._stock.open(config.queue.max_bytes) as hold:
             call = await self._read(request, operation, hold)
             return await self._answer(call, key)
 
     async def _answer(self, call: Call, key: ApiKey | None) -> web.StreamResponse:
         model = _find_model(self._context.config, call.parsed.model, key)
+        entry = entry_of(call.http)
+        entry.route = "pool" if model.direct is None else "direct"
         if model.direct is not None:
             if self._context.refusing:
                 raise Unavailable("The server is shutting down.", code="shutting_down", retry_after=2)
@@ -124,17 +131,24 @@ class OpenAIRoutes:
         async with self._context.uploads.reading():
             config = self._context.config
             max_body, silence = config.http.max_body, config.stream.idle_timeout
-            return await read_call(request, operation, hold, max_body=max_body, silence=silence)
+            call = await read_call(request, operation, hold, max_body=max_body, silence=silence)
+            entry_of(request).read(call.parsed.model, stream=call.parsed.stream)
+            return call
+
+    def _key_of(self, request: web.Request) -> ApiKey | None:
+        key = authorize(request, self._context.config.auth.api_keys)
+        entry_of(request).key = key.name if key is not None else None
+        return key
 
     def _models(self, request: web.Request) -> web.Response:
-        key = authorize(request, self._context.config.auth.api_keys)
+        key = self._key_of(request)
         ids = [model.id for model in _visible(self._context.config.models, key)]
         for_codex = "client_version" in request.query
         return _json(model_objects.model_list(ids, int(self._context.started_at), for_codex=for_codex))
 
     def _model(self, request: web.Request, model_id: str) -> web.Response:
         config = self._context.config
-        key = authorize(request, config.auth.api_keys)
+        key = self._key_of(request)
         return _json(model_objects.model_object(_find_model(config, model_id, key).id, int(self._context.started_at)))
 
     def _health(self, path: str) -> web.Response:

@@ -90,21 +90,27 @@ class Pool:
         return await reply.complete(self._answer(reply, ask))
 
     async def _answer(self, reply: Reply, ask: Ask) -> web.StreamResponse:
-        ticket = self._door.ask(ask)
+        ticket, entry = self._door.ask(ask), reply.entry
         try:
             if not ticket.refused:
                 client_must_stay(reply.call.http)
             while True:
                 lease = await reply.during(ticket.lease)
+                entry.granted(lease)
                 work = self._start(reply.call, lease, ticket)
                 try:
                     response = await self._relay(reply, work)
                 finally:
                     work.leave()
+                    if work.returned:
+                        entry.in_line_again()
+                    else:
+                        entry.outcome, entry.reason = work.result
                 if response is not None:
                     return response
         finally:
             ticket.leave()
+            entry.outcome = ticket.fate or entry.outcome
 
     def cut_all(self, reason: str) -> None:
         """Stop all pool work (drain deadline)."""

@@ -1,7 +1,7 @@
 """The node links an Edge has, and the peers it turned away."""
 
 import logging
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -80,12 +80,15 @@ class TurnedAwayList:
 
     def __init__(self) -> None:
         self._entries: OrderedDict[tuple[str, str, str], TurnedAwayEntry] = OrderedDict()
+        #: all refusals by code, those of entries that had to go included
+        self.by_code: Counter[str] = Counter()
 
     def __iter__(self) -> Iterator[TurnedAwayEntry]:
         return iter(tuple(self._entries.values()))
 
     def add(self, node_id: str, code: str, peer: str, at: float) -> bool:
         """Count a refusal; True when it is the first of its kind."""
+        self.by_code[code] += 1
         key = (node_id[:MAX_SHOWN_ID], code, peer)
         old = self._entries.pop(key, None)
         count = old.count + 1 if old else 1

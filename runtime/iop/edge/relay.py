@@ -57,6 +57,7 @@ class Relay:
         body = b"".join(parts)
         if self.reply.call.operation == "responses" and head.status < 300:
             self._note(response_id(body))
+        self.reply.entry.answered()
         return web.Response(status=head.status, body=body, headers=self.reply.headers(_passed(head), self.own_headers))
 
     async def _long(self, run: LinkRun, head: Head, begun: bytes) -> web.StreamResponse:

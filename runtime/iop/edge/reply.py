@@ -14,6 +14,7 @@ from aiohttp import web
 from iop.config.models import Stream
 from iop.domain.errors import IopError
 from iop.edge.call import Call
+from iop.edge.journal import entry_of
 from iop.openai.sse import comment
 from iop.openai.watch import StreamWatch
 from iop.transport.http_border import request_id
@@ -29,6 +30,7 @@ class Reply:
 
     def __init__(self, call: Call, settings: Stream) -> None:
         self.call = call
+        self.entry = entry_of(call.http)
         self._settings = settings
         self._clock = asyncio.get_running_loop().time
         self._due = self._clock() + settings.keepalive_after if call.parsed.stream else None
@@ -82,6 +84,7 @@ class Reply:
         that tells what `own` would have told. The request's body counts no longer.
         """
         self.call.hold.release()
+        self.entry.answered()
         if self._response is None:
             await self._open(status, self.headers(passed, own))
         elif own:
@@ -91,6 +94,7 @@ class Reply:
     async def write(self, data: bytes) -> None:
         """Send bytes as they are."""
         assert self._response is not None
+        self.entry.bytes_out += len(data)
         await self._bounded(self._response.write(data))
 
     def see(self, data: bytes) -> str | None:
@@ -105,6 +109,7 @@ class Reply:
         A Responses stream always ends properly, as its last event tells how it ended: Codex shows `response.failed`
         only then, and on a cut nothing but the transport's own error.
         """
+        self.entry.error = None if is_end else error.code
         if ending := self._watch.ending(error):
             await self.write(ending)
         has_terminal_event = self.call.operation == "responses"
@@ -125,6 +130,7 @@ class Reply:
 
     async def _open(self, status: int, headers: Mapping[str, str]) -> None:
         response = web.StreamResponse(status=status, headers=headers)
+        self.entry.status = status
         await self._bounded(response.prepare(self.call.http))
         self._response = response
 

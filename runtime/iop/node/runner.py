@@ -10,7 +10,7 @@ from iop.domain.effects import Outcome
 from iop.link.messages import Cancel, End, NodeRuntimeConfig, Run, RunningWork
 from iop.node.gate import Gate
 from iop.node.rack import Rack
-from iop.node.work import Connection, LinkSink, OnDisconnect, Work
+from iop.node.work import Connection, LinkSink, OnDisconnect, Work, facts
 from iop.transport.tasks import TaskSet
 
 #: work of an earlier link is numbered from here in a hello, far above the numbers an Edge gives
@@ -77,7 +77,7 @@ class Runner:
         """Begin a run, or refuse it with its `end`."""
         refusal = self._admit(link, run)
         if refusal is not None:
-            _log.warning("run %s refused: %s (%s)", run.request_id, refusal.failure, refusal.detail)
+            _log.warning("run refused: %s", refusal.detail, extra={"fields": facts(run, "refused", refusal)})
             link.send(_end(run.run, refusal))
             link.forget(run.run)
 
@@ -191,6 +191,7 @@ class Runner:
         if work.gated is not None:
             self._gate.give(work.gated)
         self._rack.give(work.mounted)
+        _log.info("run", extra={"fields": work.facts(end)})
         if work.adopted is not None:
             del self._outliving[work.adopted]
             self._send_late(_end(work.adopted, end))

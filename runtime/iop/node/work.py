@@ -1,6 +1,7 @@
 """One run on the node, and the sink that carries its answer to the link."""
 
 import asyncio
+import time
 from collections.abc import Sequence
 from typing import Literal, Protocol
 
@@ -8,6 +9,7 @@ from iop.adapters.contract import RunEnd
 from iop.link.messages import Head, Message, Run
 from iop.node.rack import Mounted
 
+Facts = dict[str, str | int | bool | None]
 OnDisconnect = Literal["cancel", "cancel_streams", "finish"]
 
 
@@ -42,6 +44,8 @@ class Work:
         self.cut: RunEnd | None = None
         #: its number in a later hello, None while its own link lives
         self.adopted: int | None = None
+        self.bytes_out = 0
+        self._began = time.monotonic()
 
     @property
     def gated(self) -> str | None:
@@ -55,11 +59,30 @@ class Work:
             return True
         return self.on_disconnect == "cancel_streams" and not self.run.stream
 
+    def facts(self, end: RunEnd) -> Facts:
+        """Return what the log tells of its end."""
+        took = int((time.monotonic() - self._began) * 1000)
+        return facts(self.run, end.outcome.value, end) | {"total_ms": took, "bytes_out": self.bytes_out}
+
     def discard(self) -> None:
         """Nobody reads the answer any more: drop what comes, and release a sink that waits for credit."""
         self.discarding = True
         if self.connection is not None:
             self.connection.forget(self.run.run)
+
+
+def facts(run: Run, outcome: str, end: RunEnd) -> Facts:
+    """Return whose a run was and what became of it, as fields of a log line: nothing of its contents."""
+    return {
+        "request_id": run.request_id,
+        "model": run.model_group_key,
+        "stream": run.stream,
+        "provider_id": run.provider_id if run.provider_pool else None,
+        "adapter": run.adapter,
+        "target": run.target,
+        "outcome": outcome,
+        "reason": end.failure,
+    }
 
 
 class LinkSink:
@@ -81,6 +104,7 @@ class LinkSink:
         work = self._work
         if work.discarding or work.connection is None:
             return
+        work.bytes_out += len(data)
         try:
             await work.connection.send_body(work.run.run, data, end=False)
         except ConnectionError:

@@ -19,6 +19,8 @@ _log = logging.getLogger(__name__)
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 REQUEST_ID = web.RequestKey("iop_request_id", str)
+#: code of the error that was told as the answer
+TOLD_ERROR = web.RequestKey("iop_told_error", str)
 
 
 def request_id(request: web.BaseRequest) -> str:
@@ -33,6 +35,7 @@ def request_id(request: web.BaseRequest) -> str:
 
 def error_response(error: IopError, request: web.Request) -> web.Response:
     """Render an error of iop's own: OpenAI's error object, its headers and the request id."""
+    request[TOLD_ERROR] = error.code
     response = web.Response(
         status=error.status,
         body=errors.envelope(error),
@@ -67,7 +70,7 @@ async def error_middleware(request: web.Request, handler: Handler) -> web.Stream
     except ConnectionError:
         raise
     except Exception:  # noqa: BLE001  (the border: what nobody foresaw is told as a plain 500)
-        _log.exception("unhandled error while answering %s %s", request.method, request.path)
+        _log.exception("unhandled error while answering %s %s", request.method[:20], request.path[:200])
         if request.writer.output_size > 0:
             raise ConnectionError("the answer has begun; it can only be cut") from None
         return error_response(IopError("An internal error occurred; the log has the details."), request)

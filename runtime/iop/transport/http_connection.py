@@ -138,7 +138,17 @@ class JsonRequestHandler(RequestHandler):
                 f"The bytes received are not a valid HTTP request: {reason}",
                 code="invalid_host" if "'Host' header" in reason else None,
             )
-            _log.info("refused malformed HTTP from %s: %s", request.remote, reason)
+            # what could not be read is not quoted: a key may stand in it
+            facts = {
+                "request_id": request_id(request),
+                "peer": request.remote,
+                "route": "none",
+                "outcome": "refused",
+                "reason": type(exc).__name__,
+                "status": status,
+                "error": error.code,
+            }
+            _log.info("malformed HTTP", extra={"fields": facts})
         else:
             error = IopError("An internal error occurred; the log has the details.")
             _log.error("unhandled error in a request", exc_info=exc)

@@ -1,25 +1,31 @@
 """Logging of every iop process: one line per record on stderr, text or JSON, UTC times, without secrets.
 
+What other libraries say is written from warnings on, and of that its first line: further down stand the insides of
+requests. A traceback tells where and what kind of fault, not the fault's own words, which may quote what was worked on.
+
 Where no journal or supervisor rotates what is said there (launchd, a Windows task), the variable `IOP_LOG_FILE` names a
 file that the process writes and rotates instead.
 """
 
-import json
 import logging
 import os
 import re
 import sys
+import traceback
 from datetime import UTC, datetime
 from logging.handlers import RotatingFileHandler
 from typing import Literal, TextIO
+
+from msgspec import json
+
+from iop.wiring.log_fields import Value, fields_of, logfmt, visible
 
 LogFormat = Literal["text", "json"]
 LEVELS = ("debug", "info", "warning", "error")
 
 _SECRET = re.compile(r"(?i)(\bbearer\s+|\bauthorization['\"]?\s*[:=]\s*['\"]?(?:bearer\s+)?)[^\s'\",]+|\bsk-[\w-]{8,}")
-#: libraries whose info lines tell nothing an operator needs (an access line per request among them)
-_QUIET = ("aiohttp.access", "asyncio", "httpx", "httpcore")
-
+#: our own loggers: those whose records `--log-level` is about
+_OURS = "iop"
 
 #: the variable that names a log file; five older ones are kept beside it
 FILE_VARIABLE = "IOP_LOG_FILE"
@@ -38,16 +44,17 @@ def configure(level: str, log_format: str, *, stream: TextIO | None = None) -> N
     for old in root.handlers[:]:
         root.removeHandler(old)
     root.addHandler(handler)
-    root.setLevel(level.upper())
-    for name in _QUIET:
-        logging.getLogger(name).setLevel(logging.WARNING)
+    root.setLevel(max(logging.WARNING, logging.getLevelNamesMapping()[level.upper()]))
+    logging.getLogger(_OURS).setLevel(level.upper())
 
 
 def _own_handler() -> logging.Handler:
     name = os.environ.get(FILE_VARIABLE)
     if name:
         try:
-            return RotatingFileHandler(name, maxBytes=FILE_BYTES, backupCount=FILES_KEPT, encoding="utf-8")
+            return RotatingFileHandler(
+                name, maxBytes=FILE_BYTES, backupCount=FILES_KEPT, encoding="utf-8", errors="backslashreplace"
+            )
         except OSError as error:
             sys.stderr.write(f"warning: {FILE_VARIABLE}={name} cannot be written ({error.strerror}); logging here\n")
     return logging.StreamHandler(sys.stderr)
@@ -59,31 +66,54 @@ def redact(text: str) -> str:
 
 
 class TextLines(logging.Formatter):
-    """`2026-01-31T12:00:00.123Z INFO iop.node.service message`; line ends inside a record become ` | `."""
+    """`2026-01-31T12:00:00.123Z INFO iop.node.service message name=value …`; line ends in a record become ` | `."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line for `record`, its traceback included."""
-        parts = [record.getMessage()]
-        if record.exc_info:
-            parts.append(self.formatException(record.exc_info))
+        """One line for `record`, its fields and traceback included."""
+        parts = [_words(record)]
+        if fields := fields_of(record):
+            parts[0] += f" {logfmt(fields)}"
+        if record.exc_info and record.exc_info[1] is not None:
+            parts.append(trace(record.exc_info[1]))
         text = " | ".join(line for part in parts for line in part.splitlines())
-        return redact(f"{_utc(record)} {record.levelname} {record.name} {text}")
+        return redact(f"{_utc(record)} {record.levelname} {record.name} {visible(text)}")
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object per line: `at`, `level`, `logger`, `message`, and `traceback` when there is one."""
+    """One JSON object per line: `at`, `level`, `logger`, `message`, its fields, and `traceback` when there is one."""
 
     def format(self, record: logging.LogRecord) -> str:
         """One line for `record`."""
-        fields = {
+        line: dict[str, Value] = {
             "at": _utc(record),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": redact(record.getMessage()),
+            "message": visible(redact(_words(record))),
         }
-        if record.exc_info:
-            fields["traceback"] = redact(self.formatException(record.exc_info))
-        return json.dumps(fields, ensure_ascii=False)
+        for name, value in fields_of(record).items():
+            line[name] = redact(value) if isinstance(value, str) else value
+        if record.exc_info and record.exc_info[1] is not None:
+            line["traceback"] = redact(trace(record.exc_info[1]))
+        return json.encode(line).decode()
+
+
+def trace(error: BaseException) -> str:
+    """Return the traceback of `error` and of what led to it, with the kind of each; of the words only the system's."""
+    before = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    lines = [trace(before), "which led to:"] if before is not None else []
+    lines.append("Traceback (most recent call last):")
+    lines += [line.rstrip() for line in traceback.format_tb(error.__traceback__)]
+    said = f": {error.strerror}" if isinstance(error, OSError) and error.strerror else ""
+    lines.append(f"{type(error).__module__}.{type(error).__qualname__}{said}")
+    if isinstance(error, BaseExceptionGroup):
+        lines += [trace(one) for one in error.exceptions]
+    return "\n".join(lines)
+
+
+def _words(record: logging.LogRecord) -> str:
+    text = record.getMessage()
+    is_ours = record.name == _OURS or record.name.startswith(f"{_OURS}.")
+    return text if is_ours else text.partition("\n")[0]
 
 
 def _utc(record: logging.LogRecord) -> str:

@@ -11,6 +11,7 @@ from iop.domain.effects import Effect, EffectType, Load
 from iop.edge.admin_routes import DrainAsk, build_admin_app, unknown_node
 from iop.edge.feed import Feed
 from iop.edge.refresh import RefreshAsk, RefreshReply
+from iop.edge.tallies import Tallies
 from iop.transport.hosts import HostRule
 
 AUTH = {"Authorization": "Bearer s3cret"}
@@ -25,6 +26,7 @@ class Context:
         self.feed = Feed(lambda: 0.0)
         self.token = token
         self.shutting_down = False
+        self.tallies = Tallies(lambda: 0.0)
         self.asked = []
 
     def status(self):

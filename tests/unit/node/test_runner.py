@@ -58,6 +58,24 @@ class Bench:
         return self.runner.reported()
 
 
+async def test_each_run_leaves_one_line_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    """Ended or refused: whose it was and what became of it, never the words of the failure."""
+    caplog.set_level(logging.INFO, logger="iop.node.runner")
+    bench = Bench(capacity=1)
+    await bench.begin(1, stream=True)
+    await bench.begin(2)
+    bench.engine.finish("r1", RunEnd(Outcome.FAILED, "status", "the prompt said"))
+    await turns()
+    refused, ended = (record.fields for record in caplog.records)  # type: ignore[attr-defined]
+    assert (refused["request_id"], refused["outcome"], refused["reason"]) == ("r2", "refused", "busy")
+    assert {name: ended[name] for name in ("request_id", "model", "stream", "provider_id", "adapter", "target")} == {
+        "request_id": "r1", "model": "m", "stream": True, "provider_id": "p1", "adapter": "e1", "target": None,
+    }  # fmt: skip
+    assert (ended["outcome"], ended["reason"], ended["bytes_out"]) == ("failed", "status", 0)
+    assert ended["total_ms"] >= 0
+    assert "prompt" not in caplog.text + str(ended)
+
+
 async def test_a_run_from_body_to_end() -> None:
     """The body is collected and credited, the adapter gets it whole, and one end follows the work."""
     bench = Bench()

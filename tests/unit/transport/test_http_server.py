@@ -41,6 +41,31 @@ async def test_bodies_arrive_as_sent() -> None:
     assert answer.endswith(b"\x1f\x8bnot really gzip")
 
 
+@pytest.mark.parametrize(
+    ("sent", "kind"),
+    [
+        (b"GET / HTTP/1.1\r\nAuthorization\x00: Bearer s3cret\r\n\r\n", "InvalidHeader"),
+        (b"GET / HTTP/1.1\r\nAuthorization: Bearer s3cret" + b"x" * 70_000 + b"\r\n\r\n", "LineTooLong"),
+        (b"s3cret\r\n\r\n", "BadStatusLine"),
+    ],
+)
+async def test_bytes_that_are_no_http_are_one_line_without_them(
+    sent: bytes, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log tells what kind of fault it was, and quotes nothing: a key may stand in what cannot be read."""
+    caplog.set_level("DEBUG")
+    listener = await listen(_app(), "127.0.0.1", 0)
+    try:
+        assert b" 400 " in await raw(listener.host, listener.port, sent)
+    finally:
+        await listener.close()
+    (line,) = [record for record in caplog.records if record.name == "iop.transport.http_connection"]
+    fields = line.fields  # type: ignore[attr-defined]
+    assert (line.getMessage(), fields["peer"], fields["status"]) == ("malformed HTTP", "127.0.0.1", 400)
+    assert fields["reason"] in {kind, "BadHttpMessage", "BadHttpMethod"}
+    assert "s3cret" not in caplog.text + str(fields)
+
+
 async def test_a_taken_port_names_its_owner() -> None:
     """Listening on a taken port raises PortBusy with the address."""
     listener = await listen(_app(), "127.0.0.1", 0)

@@ -99,3 +99,56 @@ def _close() -> None:
         if isinstance(handler, RotatingFileHandler):
             root.removeHandler(handler)
             handler.close()
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_fields_stand_beside_the_words(form: str) -> None:
+    """In text as name=value, in JSON as keys, null included; what looks like a credential is replaced in both."""
+    out = io.StringIO()
+    configure("info", form, stream=out)
+    fields = {"request_id": "r1", "status": 200, "key": None, "path": "/v1/models/sk-1234567890ab", "body": "prompt"}
+    logging.getLogger("iop.x").info("request", extra={"fields": fields})
+    (line,) = out.getvalue().splitlines()
+    assert "prompt" not in line
+    if form == "json":
+        entry = json.loads(line)
+        assert (entry["request_id"], entry["status"], entry["key"]) == ("r1", 200, None)
+        assert entry["path"] == "/v1/models/[redacted]"
+    else:
+        assert line.endswith(" INFO iop.x request request_id=r1 path=/v1/models/[redacted] status=200")
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_traceback_has_no_words_of_the_fault(form: str) -> None:
+    """Kind and place are told, of causes and groups too; the words may quote a prompt. The system's own are kept."""
+    out = io.StringIO()
+    configure("info", form, stream=out)
+    fault = ExceptionGroup("the answer", [OSError(24, "Too many open files", "/secret")])
+    fault.__cause__ = KeyError("the prompt")
+    logging.getLogger("iop.x").error("failed", exc_info=fault)
+    (line,) = out.getvalue().splitlines()
+    assert "builtins.KeyError" in line
+    assert "which led to" in line
+    assert "builtins.ExceptionGroup" in line
+    assert "builtins.OSError: Too many open files" in line
+    assert not re.search("the prompt|the answer|/secret", line)
+
+
+def test_other_libraries_are_heard_from_warnings_on_and_in_one_line() -> None:
+    """Their debug lines tell headers, and the rest of a warning tells objects."""
+    out = io.StringIO()
+    configure("debug", "text", stream=out)
+    for name in ("httpcore.http11", "httpx", "asyncio", "aiohttp.client", "aiohttp.server", "anything.else"):
+        logging.getLogger(name).debug("Authorization: Bearer x")
+        logging.getLogger(name).info("GET /?key=x")
+    logging.getLogger("asyncio").warning("Task exception was never retrieved\nfuture: <Task exception='prompt'>")
+    (line,) = out.getvalue().splitlines()
+    assert line.endswith("WARNING asyncio Task exception was never retrieved")
+
+
+def test_controls_cannot_speak_to_a_terminal() -> None:
+    """Escapes in the words of a line are written out."""
+    out = io.StringIO()
+    configure("info", "text", stream=out)
+    logging.getLogger("iop.x").warning("node %s", "\x1b[2Jgone")
+    assert out.getvalue().endswith("node \\x1b[2Jgone\n")

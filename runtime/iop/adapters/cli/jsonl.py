@@ -9,7 +9,6 @@ from typing import Any
 #: bytes of one line: Codex prints whole file contents in one; beyond this something has gone wrong in the agent
 MAX_LINE = 64 * 1024 * 1024
 _ANSI = re.compile(rb"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
-_SHOWN = 200
 
 _log = logging.getLogger(__name__)
 
@@ -52,7 +51,7 @@ class JsonLines:
         if line:
             found = _object(line)
             if found is None:
-                _log.debug("not JSON from an agent: %r", line[:_SHOWN])
+                _log.debug("an agent printed a line of %d bytes that is no JSON object", len(line))
             else:
                 yield found
 

@@ -33,6 +33,14 @@ def test_colours_are_taken_off(before):
     assert objects(before + b'{"a":1}\x1b[0m\n') == [{"a": 1}]
 
 
+def test_noise_is_told_by_its_size(caplog):
+    """It may be an answer: the log has its length, at debug, and not a byte of it."""
+    caplog.set_level("DEBUG")
+    objects(b"the answer\n")
+    assert "a line of 10 bytes" in caplog.text
+    assert "the answer" not in caplog.text
+
+
 def test_the_cap():
     """Field case B56: a longer line is an error that states the cap, as soon as it is too long."""
     assert objects(b'{"a":1}\n' * 5, at_most=8) == [{"a": 1}] * 5
