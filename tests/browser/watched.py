@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, Request, expect
@@ -21,16 +22,32 @@ class Watched:
     page: Page
     complaints: list[str] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
+    opened: set[str] = field(default_factory=set)
     #: a test in which the server goes away or refuses sets this
     may_fail_to_load: bool = False
 
     async def open(self, url: str) -> None:
         """Load the page."""
+        self.opened.add(_host(url))
         await self.page.goto(url)
 
     async def sees(self, selector: str, text: Any) -> None:
-        """Wait until the element holds the text (a part of it, or a pattern)."""
-        await expect(self.page.locator(selector)).to_contain_text(text, timeout=PATIENCE)
+        """Wait until the (first such) element holds the text (a part of it, or a pattern)."""
+        await expect(self.page.locator(selector).first).to_contain_text(text, timeout=PATIENCE)
+
+    async def hide(self, hidden: bool) -> None:
+        """Tell the page that its tab is hidden, or shown."""
+        await self.page.evaluate(
+            """(hidden) => {
+              Object.defineProperty(document, "hidden", { configurable: true, get: () => hidden });
+              document.dispatchEvent(new Event("visibilitychange"));
+            }""",
+            hidden,
+        )
+
+    async def picture(self, path: Path) -> None:
+        """Take a screenshot of the whole page."""
+        await self.page.screenshot(path=path, full_page=True, animations="disabled")
 
     def check(self) -> None:
         """Fail on an error in the console, a violation of the policy, an exception or a request to elsewhere."""
@@ -38,8 +55,11 @@ class Watched:
         if self.may_fail_to_load:
             found = [text for text in found if not any(words in text for words in EXPECTED)]
         assert found == []
-        here = self.page.url.split("/", 3)[2]
-        assert [url for url in self.asked if not url.startswith("data:") and url.split("/", 3)[2] != here] == []
+        assert [url for url in self.asked if _host(url) not in self.opened] == []
+
+
+def _host(url: str) -> str:
+    return url.split("/", 3)[2]
 
 
 @contextlib.asynccontextmanager

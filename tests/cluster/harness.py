@@ -243,11 +243,13 @@ class Cluster:
         await self.spawn(node_id, python_command("node", "--config", str(path), "serve"))
 
     async def start_control(self) -> None:
-        """Start the Control Plane over the Edge."""
+        """Start the Control Plane over the Edge, on its old port if it had one."""
         path = self.folder / "control.yaml"
         edges = [{"id": "edge-test", "admin_url": self.at("admin"), **self._trust()}]
         tls = {"tls": self.tls.issue("control")} if self.tls is not None else {}
-        path.write_text(yaml.safe_dump({"listen": "127.0.0.1:0", "edges": edges, **tls}), encoding="utf-8")
+        old = self.processes.get("control")
+        listen = old.ready["control"] if old is not None else "127.0.0.1:0"
+        path.write_text(yaml.safe_dump({"listen": listen, "edges": edges, **tls}), encoding="utf-8")
         await self.spawn("control", python_command("control", "--config", str(path), "serve"))
 
     def _trust(self) -> dict[str, str]:

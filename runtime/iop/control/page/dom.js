@@ -55,7 +55,7 @@ export function list(parent, items, key, make, change) {
 
 const SHAPES = {
   good: "M2.5 8.5l3.5 3.5 7-8",
-  note: "M8 4v5M8 12v.5",
+  note: "M8 2.5v7M8 12.8v.7",
   warn: "M8 2L15 14H1zM8 6.5v3.5M8 12v.3",
   bad: "M3 3l10 10M13 3L3 13",
   away: "M8 2a6 6 0 1 0 .01 0z",

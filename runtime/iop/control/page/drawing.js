@@ -42,7 +42,7 @@ globalThis.iopDrawing = (() => {
   };
   const SCALE = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600];
   const STRANGE = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Zl}\p{Zp}]/u;
-  const HUES = 8;
+  const HUES = 8, LEAST = 200;
   const LEFT = 34, RIGHT = 10, TOP = 6, AXIS = 22, ROW = 18, BETWEEN = 20;
   let drawn = 0;
 
@@ -123,7 +123,8 @@ globalThis.iopDrawing = (() => {
   }
 
   function timeline(svg, data, options = {}) {
-    const width = options.width || svg.clientWidth || 720, height = options.height || svg.clientHeight || 240;
+    const width = Math.max(LEAST, options.width || svg.clientWidth || 720);
+    const height = Math.max(LEAST, options.height || svg.clientHeight || 240);
     const { from, to, providers } = data, origin = options.origin ?? from;
     const known = steps(data), most = Math.max(1, ...known.map((s) => s.queued));
     const key = legend([...providers.map(({ id }, i) => ({ text: plain(id, 40), fill: colour(i) })),

@@ -16,13 +16,15 @@ export function verdict(model) {
   return `${used ? "" : "Idle: "}${many(free, "slot is", "slots are")} free.${away}`;
 }
 
-/* What is wrong or out of the ordinary, worst first: [{level: "bad" | "warn" | "away" | "note", text}]. */
+/* What is wrong or out of the ordinary, worst first: [{level, text}]; that nothing is, only while that is known. */
 export function problems(model) {
   const { status } = model;
   const found = [
     ...status.control.violations.map((text) => ({ level: "bad", text: `The law is broken: ${name(text, 300)}` })),
     ...anomalies(status), ...ofProviders(model), ...ofNodes(status), ...ofConfig(status), ...strangers(status),
   ];
+  if (model.stale) found.unshift({ level: "bad", text: "What is wrong now is not known: the picture is stale." });
+  if (!found.length) return [{ level: "good", text: "Nothing is wrong." }];
   const order = ["bad", "away", "warn", "note"];
   return found.sort((a, b) => order.indexOf(a.level) - order.indexOf(b.level));
 }
@@ -71,14 +73,16 @@ function strangers({ turned_away: list }) {
   }));
 }
 
-/* What a screen reader is told when it changes: states, full or not, never single slots. */
+/* What a screen reader is told when it changes, in two sentences: states, and full or not; never single slots. */
 export function situation(model) {
-  const { queued } = model.totals();
-  const ready = model.providers().filter((provider) => provider.state === "ready");
+  const providers = model.providers();
+  const ready = providers.filter(({ state }) => state === "ready");
   const full = ready.length > 0 && ready.every((provider) => provider.in_flight >= provider.capacity);
-  const states = model.providers().filter(({ state }) => state !== "ready").map(({ provider_id: id, state }) => `${name(id)} is ${state}`);
-  const load = queued ? "requests are waiting" : full ? "all slots are in use" : "slots are free";
-  return [load, ...(states.length ? states : ["all providers are ready"])].join(", ");
+  const others = providers.filter(({ state }) => state !== "ready").map(({ provider_id: id, state }) => `${name(id)} is ${state}`);
+  return {
+    states: `${model.stale ? "The picture is stale. " : ""}${others.join(", ") || "All providers are ready"}.`,
+    load: model.totals().queued ? "Requests are waiting." : full ? "All slots are in use." : ready.length ? "Slots are free." : "",
+  };
 }
 
 /* {text, level, detail} of how fresh the picture is. */

@@ -11,16 +11,19 @@ import { lasting, name, number } from "./words.js";
 const EDGES_EVERY_MS = 5000;
 const SLOW_MS = 1000; // between two drawings of what is long or moves slowly
 const SPOKEN_EVERY_MS = 5000;
+const LOAD_SPOKEN_EVERY_MS = 20000; // full and free may take turns all day
 const TOLD_RESTART_S = 60;
 
 const client = new Client();
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 let live = null;
 let edges = [];
-let drawn = 0; // when the slow parts were drawn
+let drawn = -Infinity; // when the slow parts were drawn
+let wasWhole = false;
 let wanted = false;
-let spoken = "";
-let spokenAt = 0;
+let spoken = { states: "", load: "" };
+let spokenAt = -Infinity;
+let nextEdges = 0;
 
 /* ---- which Edge */
 
@@ -30,6 +33,7 @@ const chosen = () => {
 };
 
 async function lookAtEdges() {
+  clearTimeout(nextEdges);
   try {
     edges = (await client.json("edges")).edges;
     showAsk(false);
@@ -38,7 +42,8 @@ async function lookAtEdges() {
     if (error instanceof Refused && error.status === 401) return ask();
     if (live === null) say(find("#fresh"), error.message);
   }
-  setTimeout(lookAtEdges, EDGES_EVERY_MS);
+  clearTimeout(nextEdges);
+  nextEdges = setTimeout(lookAtEdges, EDGES_EVERY_MS);
 }
 
 function choose() {
@@ -54,6 +59,7 @@ function choose() {
   if (live?.edge === edge.id) return;
   live?.stop();
   find("#main").hidden = find("#foot").hidden = true;
+  drawn = -Infinity;
   say(find("#edge"), name(edge.id));
   const model = new Model();
   live = new Live(client, edge.id, model, { changed: draw, refused: ask });
@@ -64,6 +70,7 @@ function choose() {
 /* ---- the token */
 
 function ask() {
+  clearTimeout(nextEdges);
   live?.stop();
   live = null;
   find("#main").hidden = find("#foot").hidden = true;
@@ -116,8 +123,9 @@ function drawNow(model) {
   showProviders(find("#providers"), model);
   showLine(find("#line"), model);
   speak(model);
-  if (performance.now() - drawn < SLOW_MS) return;
+  if (performance.now() - drawn < SLOW_MS && model.caughtUp === wasWhole) return;
   drawn = performance.now();
+  wasWhole = model.caughtUp;
   showNodes(find("#nodes"), model);
   showEvents(find("#events"), model, find("#notable").checked);
   showTotals(find("#totals"), model);
@@ -147,17 +155,15 @@ function drawFigures(model) {
   const figures = [
     ["slots in use", number(used), `of ${number(capacity)}`],
     ["waiting", number(queued), ""],
-    ["longest wait", queued && oldest.length ? lasting(Math.max(...oldest)) : "none", ""],
   ];
+  if (queued && oldest.length) figures.push(["longest wait", lasting(Math.max(...oldest)), ""]);
   list(find("#figures"), figures, ([title]) => title, ([title]) => el("div", {}, el("dt", {}, title), el("dd", {}, el("b"), el("span"))),
     (row, [, value, rest]) => {
       say(find("b", row), value);
       say(find("span", row), rest && ` ${rest}`);
     });
-  say(find("#verdict"), verdict(model));
-  const found = problems(model);
-  list(find("#problems"), found.length ? found : [{ level: "good", text: "Nothing is wrong." }], ({ text }) => text,
-    ({ level, text }) => el("li", { "data-level": level }, sign(level), el("span", {}, text)));
+  say(find("#verdict"), model.stale ? `When last seen: ${verdict(model)}` : verdict(model));
+  list(find("#problems"), problems(model), ({ text }) => text, ({ level, text }) => el("li", { "data-level": level }, sign(level), el("span", {}, text)));
   const title = `${model.stale ? "stale: " : ""}${used}/${capacity}${queued ? `, ${queued} waiting` : ""} \u00b7 ${name(model.status.edge.id)} \u00b7 iop`;
   if (document.title !== title) document.title = title;
 }
@@ -167,18 +173,18 @@ function drawTimeline(model) {
   const hues = hueOf(model);
   const providers = model.status.provider_snapshots.map(({ provider_id: id, capacity }) => ({ id, capacity }));
   const data = model.history.data(providers, model.totals().capacity, model.clock);
-  const width = picture.parentElement.clientWidth - 32;
-  iopDrawing.timeline(picture, data, { width, height: hues.size > 6 ? 290 : 250, origin: data.to, zero: "now", title: "The last 3 minutes" });
+  const width = picture.getBoundingClientRect().width;
+  iopDrawing.timeline(picture, data, { width, height: hues.size > 6 ? 300 : 270, origin: data.to, zero: "now", title: "The last 3 minutes" });
 }
 
 /* A screen reader is told what has changed, at most every few seconds. */
 function speak(model) {
   const now = performance.now();
-  const stale = model.stale ? "The picture is stale. " : "";
-  const words = `${stale}${situation(model)}.`;
-  if (words === spoken || now - spokenAt < SPOKEN_EVERY_MS) return;
-  say(find("#said"), words);
-  spoken = words;
+  const { states, load } = situation(model);
+  const wait = states !== spoken.states ? SPOKEN_EVERY_MS : load !== spoken.load ? LOAD_SPOKEN_EVERY_MS : Infinity;
+  if (now - spokenAt < wait) return;
+  say(find("#said"), `${states} ${load}`);
+  spoken = { states, load };
   spokenAt = now;
 }
 
@@ -192,12 +198,12 @@ setInterval(() => {
   draw();
 }, 200);
 find("#notable").addEventListener("change", () => {
-  drawn = 0;
+  drawn = -Infinity;
   draw();
 });
 window.addEventListener("hashchange", choose);
 window.addEventListener("resize", () => {
-  drawn = 0;
+  drawn = -Infinity;
   draw();
 });
 lookAtEdges();

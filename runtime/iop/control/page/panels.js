@@ -1,7 +1,7 @@
 /* The other panels: the line, the nodes with their resources, the last events, the totals with the law, the foot. */
 import { el, find, list, say, set, show, sign, svg } from "./dom.js";
 import { showState } from "./slots.js";
-import { eventLevel, lasting, many, name, number, sentence, wall } from "./words.js";
+import { eventLevel, lasting, level, many, name, number, sentence, wall } from "./words.js";
 
 const SHOWN_WAITERS = 12;
 const SHOWN_EVENTS = 14;
@@ -46,14 +46,14 @@ function makeWaiter(waiter) {
 }
 
 export function showNodes(root, model) {
-  const providers = Map.groupBy(model.providers(), ({ node_id: id }) => id);
+  const providers = model.providers();
   list(find(".rows", root), model.status.nodes, ({ id }) => id, makeNode, (row, node) => {
     showState(find(".state", row), node.state);
     say(find(".since", row), node.since === null ? "" : `since ${wall(node.since)}`);
     const drain = node.drain && `drained: ${name(node.drain.reason ?? "no reason given", 160)} (ends by itself in ${lasting(node.drain.left_s)})`;
     show(find(".why", row), Boolean(drain));
     say(find(".why", row), drain || "");
-    list(find(".resources", row), resources(node, providers.get(node.id) ?? []), ({ key }) => key, makeResource, changeResource);
+    list(find(".resources", row), resources(node, providers.filter(({ node_id: id }) => id === node.id)), ({ key }) => key, makeResource, changeResource);
   });
 }
 
@@ -70,17 +70,20 @@ function makeNode(node) {
 function resources(node, providers) {
   const found = providers.map((provider) => ({
     key: `p ${provider.provider_id}`, kind: "provider", what: name(provider.provider_id, 60),
-    text: [`${number(provider.in_flight)}/${number(provider.capacity)} slots`, name(provider.type ?? "", 40)].filter(Boolean).join(" \u00b7 "),
-    ready: provider.state === "ready",
+    text: [
+      provider.state === "ready" ? "" : provider.state, `${number(provider.in_flight)}/${number(provider.capacity)} slots`,
+      name(provider.type ?? "", 40),
+    ].filter(Boolean).join(" \u00b7 "),
+    sort: level(provider.state),
   }));
   for (const adapter of node.adapters.filter(({ type }) => type === "cli")) {
     for (const target of adapter.targets) {
       const ready = target.ready === null ? "not known yet" : target.ready ? "ready" : "cannot run";
       found.push({ key: `a ${adapter.name} ${target.name}`, kind: "CLI agent", what: name(target.name, 60),
-        text: `${ready} \u00b7 no limit`, ready: target.ready === true });
+        text: `${ready} \u00b7 no limit`, sort: target.ready === false ? "bad" : "good" });
     }
     const { in_flight: running, completed, failed } = node.direct;
-    found.push({ key: "direct", kind: "direct route", what: "", ready: true,
+    found.push({ key: "direct", kind: "direct route", what: "", sort: "good",
       text: `${number(running)} running \u00b7 ${number(completed)} finished${failed ? ` \u00b7 ${number(failed)} failed` : ""}` });
   }
   return found;
@@ -89,9 +92,9 @@ function resources(node, providers) {
 const makeResource = ({ kind, what }) =>
   el("li", {}, el("span", { class: "kind muted" }, kind), el("bdi", { class: "name" }, what), el("span", { class: "text" }));
 
-function changeResource(row, { text, ready }) {
+function changeResource(row, { text, sort }) {
   say(find(".text", row), text);
-  set(row, "class", ready ? null : "unready");
+  set(row, "data-level", sort);
 }
 
 export function showEvents(root, model, onlyNotable) {

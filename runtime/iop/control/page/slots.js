@@ -3,7 +3,7 @@ import { el, find, list, say, set, show, sign, svg } from "./dom.js";
 import { lasting, level, name, number, why } from "./words.js";
 
 const MOST_CELLS = 64;
-const [WIDE, TALL, GAP] = [18, 22, 4];
+const [WIDE, TALL, GAP] = [34, 20, 5];
 
 export function showProviders(root, model) {
   const hues = hueOf(model);
@@ -19,13 +19,13 @@ function make(provider) {
   const title = el("h3", {}, el("bdi", { class: "name" }, name(provider.provider_id)));
   return el("li", { class: "provider" },
     el("div", { class: "who" }, title, el("span", { class: "state" }), el("span", { class: "muted on" })),
-    svg("svg", { class: "slots", "aria-hidden": "true" }),
     el("p", { class: "count" }, el("b"), el("span", { class: "muted" })),
+    svg("svg", { class: "slots", "aria-hidden": "true" }),
     el("p", { class: "why", hidden: "" }));
 }
 
 function change(row, provider, hues) {
-  const { state, reason, capacity, in_flight: used, over_by: over, queued } = provider;
+  const { state, reason, capacity, in_flight: used, over_by: over } = provider;
   set(row, "data-state", state);
   set(row, "data-hue", hues.get(provider.provider_id));
   showState(find(".state", row), state);
@@ -34,7 +34,7 @@ function change(row, provider, hues) {
   say(find(".count b", row), `${number(used)} of ${number(capacity)}`);
   const oldest = provider.oldest_in_flight_s;
   say(find(".count span", row), [
-    " in use", over ? `, ${number(over)} over` : "", queued ? ` \u00b7 ${number(queued)} could wait for it` : "",
+    " in use", over ? `, ${number(over)} over` : "",
     oldest !== null && used ? ` \u00b7 longest ${lasting(oldest)}` : "", each > 1 ? ` \u00b7 a cell is ${each} slots` : "",
   ].join(""));
   const because = why(state, reason);
@@ -54,8 +54,7 @@ export function showState(place, state) {
 function drawSlots(picture, count, used, capacity) {
   const each = count <= MOST_CELLS ? 1 : [2, 5, 10, 20, 50, 100, 200, 500, 1000].find((n) => count / n <= MOST_CELLS) ?? Math.ceil(count / MOST_CELLS);
   const cells = Math.ceil(count / each);
-  const small = cells > 24 ? 0.55 : 1;
-  const wide = Math.round(WIDE * small), gap = Math.max(2, Math.round(GAP * small));
+  const wide = cells > 32 ? WIDE / 2 - 3 : cells > 16 ? WIDE / 2 : WIDE, gap = cells > 16 ? GAP - 2 : GAP;
   const asked = `${cells}/${each}/${count}`;
   if (picture.dataset.drawn !== asked) {
     picture.dataset.drawn = asked;
@@ -74,11 +73,11 @@ function drawSlots(picture, count, used, capacity) {
   return each;
 }
 
-/* Cells in rows of at most 32, in fives or tens would be one more thing to read: plain rows. */
 function build(picture, cells, wide, gap) {
   const across = Math.min(cells, 32), rows = Math.ceil(cells / across);
   const width = across * (wide + gap) - gap, height = rows * (TALL + gap) - gap;
-  for (const [key, value] of Object.entries({ width, height, viewBox: `-1 -1 ${width + 2} ${height + 2}` })) set(picture, key, value);
+  const frame = { width: width + 2, height: height + 2, viewBox: `-1 -1 ${width + 2} ${height + 2}` };
+  for (const [key, value] of Object.entries(frame)) set(picture, key, value);
   picture.replaceChildren(...Array.from({ length: cells }, (_, i) => {
     const x = (i % across) * (wide + gap), y = Math.floor(i / across) * (TALL + gap);
     const shape = { x, y, width: wide, height: TALL, rx: 3 };

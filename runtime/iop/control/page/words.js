@@ -74,6 +74,11 @@ export function sentence(event) {
 
 const ENDED = { completed: "finished", failed: "failed", cancelled: "was left by its client" };
 
-export const eventLevel = (event) =>
-  event.outcome === "failed" || event.type === "refused" || event.type === "expired" ? "bad"
-    : ["returned", "abandoned", "provider", "node", "capacity", "gap", "adopted"].includes(event.type) ? "note" : null;
+const NOTED = new Set(["returned", "abandoned", "provider", "node", "capacity", "gap", "adopted"]);
+
+/* Which sign an event deserves; null for what happens all day. */
+export function eventLevel({ type, outcome, reason }) {
+  if (outcome === "failed" || type === "refused" || type === "expired") return "bad";
+  if ((type === "provider" || type === "node") && level(reason) === "good") return "good";
+  return NOTED.has(type) ? "note" : null;
+}
