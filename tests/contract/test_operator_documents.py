@@ -88,7 +88,7 @@ def scanned_files():
     """Every text file that a user or operator meets, by its path from the root."""
     for folder in SCANNED:
         for path in sorted((pages.ROOT / folder).rglob("*")):
-            if path.is_file() and "__pycache__" not in path.parts and not path.name.endswith(".pyc"):
+            if path.is_file() and "__pycache__" not in path.parts and path.suffix not in {".pyc", ".png"}:
                 yield path.relative_to(pages.ROOT).as_posix()
     yield from ROOT_FILES
 
