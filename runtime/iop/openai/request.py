@@ -252,8 +252,9 @@ def _refuse_depth() -> NoReturn:
 
 
 def _refuse_duplicate(key: str) -> NoReturn:
-    shown = key[:80].encode("ascii", "backslashreplace").decode()
-    raise BadRequest(f"The key `{shown}` stands twice at the top level of the request body.", code="invalid_body")
+    is_name = key.isascii() and key.isidentifier() and len(key) <= 80  # what is none may be a secret in the wrong place
+    shown = f"The key `{key}`" if is_name else "A key that is no plain name"
+    raise BadRequest(f"{shown} stands twice at the top level of the request body.", code="invalid_body")
 
 
 def _refuse_many_keys() -> NoReturn:

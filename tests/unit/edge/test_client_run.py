@@ -66,7 +66,19 @@ def test_a_client_that_leaves_with_the_last_event_has_had_its_answer(
     assert work.verdict(End(run=1, outcome="failed", failure="broken")) == (Outcome.FAILED, "broken")
     work.leave()
     assert noted.cancelled == ["client"]
-    assert work.verdict(End(run=1, outcome="cancelled")) == verdict
+    assert work.verdict(End(run=1, outcome="cancelled")) == verdict == work.result
+
+
+def test_what_it_counts_as_is_known_when_its_client_leaves() -> None:
+    """The log line is written then; the end of the work, which comes later, says the same."""
+    work, _ = _running()
+    work.leave()
+    early = work.result
+    assert early == work.verdict(End(run=1, outcome="failed", failure="broken")) == (Outcome.CANCELLED, "client_left")
+    served, _ = _running()
+    served.verdict(End(run=1, outcome="completed"))
+    served.leave()
+    assert served.result == (Outcome.COMPLETED, None)
 
 
 def test_a_cut_fails_with_its_reason_and_says_so() -> None:

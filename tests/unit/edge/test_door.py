@@ -251,3 +251,30 @@ def test_a_timer_that_is_due_at_once_holds_up_nobody() -> None:
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(scenario())
+
+
+async def test_a_ticket_tells_how_it_ended_without_a_run(harness: Harness) -> None:
+    """In the words of the events: refused, expired, failed, abandoned; cancelled for a slot that nobody began with."""
+    door = harness.door
+    holder, waiter, leaver, refused = (door.ask(Ask(name, "m")) for name in "abcd")
+    lease = await holder.lease()
+    leaver.leave()
+    assert (holder.fate, waiter.fate, leaver.fate, refused.fate) == (None, None, "abandoned", "refused")
+    door.end(lease, Outcome.COMPLETED)
+    waiter.leave()
+    assert waiter.fate == "cancelled"
+    again = door.ask(Ask("e", "m"))
+    late = door.ask(Ask("f", "m"))
+    door.give_back(await again.lease(), "reset")
+    assert again.fate == "failed"
+    await late.lease()
+    last = door.ask(Ask("g", "m"))
+    door.expire_all()
+    assert last.fate == "expired"
+    for ticket in (refused, again, last):
+        with pytest.raises(IopError):
+            await ticket.lease()
+        ticket.leave()
+    door.node_lost("n", 1)
+    holder.leave()
+    late.leave()

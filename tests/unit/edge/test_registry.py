@@ -122,3 +122,4 @@ def test_the_list_is_bounded_whatever_strangers_say():
     assert len(entries) == MAX_TURNED_AWAY
     assert entries[-1].node_id.startswith("0999")
     assert len(entries[-1].node_id) == 128
+    assert refused.by_code == {"unknown_node": 1000}  # a counter for ever, whatever the list has let go
