@@ -63,12 +63,18 @@ class ProcTable:
         name = MARK.encode() + b"="
         return next((item[len(name) :].decode("ascii", "replace") for item in variables if item.startswith(name)), None)
 
-    def tree(self, mark: str, group: int) -> set[int]:
-        """Return the living processes that belong to a run: marked, in its group, or started by such a one."""
+    def tree(self, mark: str, group: int, since: int = 0) -> set[int]:
+        """Return the living processes that belong to a run: marked, in its group, or started by such a one.
+
+        `since`: when the run's program began, in the kernel's ticks. What is older carries no mark of it, and is not
+        asked for one: that is another file to read for each process of the host.
+        """
         living = self.living()
         mine = os.getpid()
         found = {
-            pid for pid, entry in living.items() if pid != mine and (entry.group == group or self.mark(pid) == mark)
+            pid
+            for pid, entry in living.items()
+            if pid != mine and (entry.group == group or (entry.started >= since and self.mark(pid) == mark))
         }
         while more := {pid for pid, entry in living.items() if entry.parent in found} - found:
             found |= more

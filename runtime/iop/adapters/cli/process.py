@@ -64,14 +64,16 @@ class AgentProcess:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        gone = False
         try:
-            if not self._is_gone():
-                self._tree.end(force=False)
-                await self._gone(self._grace)
+            gone = await self._is_gone()
+            if not gone:
+                await asyncio.to_thread(self._tree.end, force=False)
+                gone = await self._gone(self._grace)
         finally:
             self._pipes.drop_input()
             try:
-                if not await self._gone(KILLED_WITHIN, force=True):
+                if not gone and not await self._gone(KILLED_WITHIN, force=True):
                     _log.error("processes of agent %d outlive SIGKILL", self.pid)
             finally:
                 self._transport.close()
@@ -124,17 +126,18 @@ class AgentProcess:
         clock = asyncio.get_running_loop()
         until = clock.time() + within
         pause = _POLL
-        while not self._is_gone():  # nothing tells of the end of a process that is not our child, hence the poll
+        while not await self._is_gone():  # nothing tells of the end of a process that is not our child, hence the poll
             if clock.time() >= until:
                 return False
             if force:
-                self._tree.end(force=True)
+                await asyncio.to_thread(self._tree.end, force=True)
             await asyncio.sleep(pause)
             pause = min(2 * pause, _POLL_AT_MOST)
         return True
 
-    def _is_gone(self) -> bool:
-        return self._pipes.exited.is_set() and not self._tree.alive()
+    async def _is_gone(self) -> bool:
+        # in a thread: a look at the processes of a busy host takes long enough to hold up every stream of this node
+        return self._pipes.exited.is_set() and not await asyncio.to_thread(self._tree.alive)
 
 
 class _Pipes(asyncio.SubprocessProtocol):

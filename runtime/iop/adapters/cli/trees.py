@@ -57,6 +57,7 @@ class PosixTree:
         self._table = table or ProcTable()
         self._mark = f"{self._table.owner()}/{uuid.uuid4().hex}"
         self._group = 0
+        self._since = 0
 
     def marks(self) -> dict[str, str]:
         """Return the mark."""
@@ -67,8 +68,10 @@ class PosixTree:
         return {"start_new_session": True}
 
     def started(self, pid: int) -> None:
-        """Remember the group; its number is the leader's pid."""
+        """Remember the group, whose number is the leader's pid, and when that began."""
         self._group = pid
+        entry = self._table.entry(pid)
+        self._since = entry.started if entry is not None else 0
 
     def end(self, *, force: bool) -> None:
         """Send SIGTERM, or SIGKILL, to the group and to whoever left it."""
@@ -96,7 +99,7 @@ class PosixTree:
         """Nothing is held."""
 
     def _members(self) -> set[int]:
-        return self._table.tree(self._mark, self._group) if self._group else set()
+        return self._table.tree(self._mark, self._group, self._since) if self._group else set()
 
 
 class WindowsTree:

@@ -28,6 +28,20 @@ def test_a_tree_is_group_mark_and_descent(tmp_path):
     assert ProcTable(tmp_path).tree("o/run", 10) == {10, 11, 12, 20}
 
 
+def test_what_is_older_than_a_run_is_not_asked_for_its_mark(tmp_path, monkeypatch):
+    """A host has hundreds of processes; only those that began with the run or after it can carry its mark."""
+    add(tmp_path, 5, started=99, mark="o/run")
+    add(tmp_path, 10, group=10, started=100)
+    add(tmp_path, 20, group=20, started=100, mark="o/run")
+    add(tmp_path, 30, group=30, started=101)
+    asked = []
+    table = ProcTable(tmp_path)
+    mark = table.mark
+    monkeypatch.setattr(table, "mark", lambda pid: asked.append(pid) or mark(pid))
+    assert table.tree("o/run", 10, since=100) == {10, 20}
+    assert sorted(asked) == [20, 30]
+
+
 def test_this_process():
     """The real table knows this process, with any name and start."""
     table = ProcTable()

@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import os
+import threading
 import uuid
 from pathlib import Path
 
@@ -165,6 +166,26 @@ async def test_what_cannot_be_started(command):
     with pytest.raises((OSError, ValueError)):
         async with AgentProcess(command, tree_for("linux"), prompt=b""):
             pass
+
+
+async def test_a_look_at_a_busy_host_does_not_hold_up_the_loop():
+    """Each look at the tree lasts until the loop has turned meanwhile; on the loop itself it never would."""
+    loop, tree = asyncio.get_running_loop(), tree_for("linux")
+    alive, end, held_up = tree.alive, tree.end, []
+
+    def slowly(look, *words, **named):
+        turned = threading.Event()
+        loop.call_soon_threadsafe(turned.set)
+        held_up.append(not turned.wait(5.0))
+        return look(*words, **named)
+
+    tree.alive = lambda: slowly(alive)
+    tree.end = lambda *, force: slowly(end, force=force)
+    command = CommandLine(argv=python("import time; print('up', flush=True); time.sleep(600)"), env=os.environ)
+    async with asyncio.timeout(60), AgentProcess(command, tree, prompt=b"") as process:
+        await process.read()
+    assert held_up
+    assert not any(held_up)
 
 
 def open_handles():
