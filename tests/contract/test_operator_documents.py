@@ -148,7 +148,14 @@ def test_every_page_can_be_found():
 
 
 SCRIPTS = set(tomllib.loads(pages.text_of("pyproject.toml"))["project"]["scripts"])
+HOSTS = {path.name for path in (pages.ROOT / "inventory" / "dev" / "host_vars").iterdir()}
 PORTS = {18001, 18083, 18084, 19093, 28001, 28083, 28084, 28093}
+
+
+def _is_host(words):
+    """Whether a task that wants a host is given one of ours, or the word that stands for one."""
+    of_a_host = words[0] in {"logs", "drain", "undrain"}
+    return not of_a_host or (len(words) > 1 and words[1] in {"HOST", *HOSTS})
 
 
 def fault(command):
@@ -163,7 +170,7 @@ def fault(command):
     if program == "pytest":
         return None if (pages.ROOT / rest[0]).exists() else f"no such folder: {command}"
     if program == "fab":
-        return None if rest and rest[0] in pages.fab_tasks() else f"no such task: {command}"
+        return None if rest and rest[0] in pages.fab_tasks() and _is_host(rest) else f"no such task or host: {command}"
     return None if program in SCRIPTS else f"no such program: {command}"
 
 
