@@ -61,3 +61,16 @@ def test_troubleshooting_knows_every_code_and_state():
     assert codes - pages.spans(TROUBLE) == set()
     assert {code for code in _MESSAGES if f"turned this node away: {code}" not in TROUBLE} == set()
     assert {state.value for state in snapshots.ProviderState} - {"ready"} - pages.spans(TROUBLE) == set()
+
+
+def test_every_picture_is_there_and_said_in_words():
+    """Each picture of a page is a file beside it, with a text for those who do not see it."""
+    found = [
+        (page, text, target)
+        for page in pages.markdown()
+        for text, target in re.findall(r"!\[([^\]]*)\]\(([^)]+)\)", page.read_text(encoding="utf-8"))
+    ]
+    assert found
+    assert [
+        f"{page}: {target}" for page, text, target in found if not text or not (page.parent / target).is_file()
+    ] == []
