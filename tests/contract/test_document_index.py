@@ -74,3 +74,11 @@ def test_every_picture_is_there_and_said_in_words():
     assert [
         f"{page}: {target}" for page, text, target in found if not text or not (page.parent / target).is_file()
     ] == []
+
+
+def test_contributing_names_each_suite():
+    """Each make target that tests has its row for those who change something."""
+    told = pages.spans(pages.text_of("CONTRIBUTING.md"))
+    suites = {name for name in pages.make_targets() if name.startswith("test")}
+    assert len(suites) > 5
+    assert {name for name in suites if f"make {name}" not in told} == set()
