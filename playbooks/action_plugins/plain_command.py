@@ -17,6 +17,9 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 
+_ERROR = re.compile(r"(?:^|\n)error: (.*)\Z", re.DOTALL)  # the helper's last words
+NO_JSON = 65  # the exit code that is told where the helper ended well and its answer cannot be read
+
 
 class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
     """Arguments `argv` (list), `stdin` (text) or `stdin_file` (a path on the machine that Ansible runs on), `chdir`.
@@ -47,6 +50,12 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible has no types
         rc, stdout, stderr = done["rc"], done["stdout"].rstrip("\r\n"), done["stderr"].rstrip("\r\n")
         if "--json" in given["argv"]:
             stdout = json_alone(stdout)
+            if any("iop_release" in word for word in given["argv"][:3]):
+                stdout, stderr = told_apart(rc, stdout, stderr)
+                if odd := no_json(rc, stdout, stderr):
+                    host = self._task.delegate_to or (task_vars or {}).get("inventory_hostname", "the host")
+                    text = f"{host}: {shlex.join(given['argv'][:4])} {odd}"
+                    return {**result, "rc": rc or NO_JSON, "stdout": "", "stderr": text, "msg": text, "failed": True}
         result.update(rc=rc, stdout=stdout, stderr=stderr, changed=True, failed=rc != 0)
         if self._task.diff and stdout.startswith("{") and '"diff"' in stdout:
             result["diff"] = json.loads(stdout).get("diff", [])
@@ -74,6 +83,33 @@ def json_alone(stdout: str) -> str:
     """The JSON object without what the account's shell says first (a greeting in `.bashrc`)."""
     _, found, rest = stdout.replace("\r\n", "\n").partition("\n{")
     return f"{{{rest}" if found and not stdout.startswith("{") else stdout
+
+
+def told_apart(rc: int, stdout: str, stderr: str) -> tuple[str, str]:
+    """Output and errors. Without input Ansible gives a command a terminal, where both arrive as one."""
+    return ("", stdout) if rc != 0 and _ERROR.search(stdout) and not _ERROR.search(stderr) else (stdout, stderr)
+
+
+def no_json(rc: int, stdout: str, stderr: str) -> str:
+    """What is odd about the helper's answer, and what to do; empty for a JSON object, and for an error that is told."""
+    try:
+        if isinstance(json.loads(stdout or "null"), dict):
+            return ""
+    except ValueError:
+        pass
+    if rc != 0 and not stdout:
+        return ""
+    lines = (stdout or stderr or "(nothing)").splitlines()
+    came = "\n".join(f"  | {_printable(line)[:200]}" for line in lines[:6])
+    return (
+        f"ended with exit code {rc} and answered with something else than its JSON:\n{came}\n"
+        f"  next: run it there by hand (ssh). Where these lines come from the account's shell (.bashrc, a profile, a "
+        f"banner), let them be printed for a person's terminal only; else say it to the project"
+    )
+
+
+def _printable(text: str) -> str:
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def _input(text: str | None, path: str | None) -> bytes | None:
@@ -123,7 +159,7 @@ _FEED = [
 
 def _why(stdout: str, stderr: str) -> str:
     """The reason in the words of our own helper: its error, or `said` in its JSON."""
-    found = re.search(r"(?:^|\n)error: (.*)\Z", stderr, re.DOTALL)
+    found = _ERROR.search(stderr)
     if found:
         return found[1].strip()
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -12,6 +12,8 @@ from iop_release.errors import ReleaseError
 from iop_release.layout import HostRoot
 from iop_release.services.contract import Running, Service, ServiceManager
 from iop_release.services.tool import BOOTSTRAP
+
+_STALE = "stale"  # in a record: why its service has to be restarted
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,17 @@ def activate(
     return todo
 
 
+def mark(root: HostRoot, name: str, reason: str) -> None:
+    """Note that what this service runs with is out of date: the next plan restarts it, whichever run makes that plan.
+
+    For files that a program has read at its start, and that are about to be put right: whether it was started before or
+    after somebody changed them cannot be seen from outside. A service that was never activated needs no mark.
+    """
+    record = _record(root, name)
+    if record is not None:
+        _store(root, name, {**record, _STALE: reason})
+
+
 def remove(root: HostRoot, names: Sequence[str], manager: ServiceManager, *, dry_run: bool = False) -> list[str]:
     """Stop these services and forget them; return those that were known. Raises `ReleaseError`."""
     known = {*manager.running(), *records(root)}
@@ -118,6 +131,8 @@ def _step(service: Service, running: Running | None, record: dict[str, object] |
         return Step(service.name, "start", "not running" if running is None else running.detail, before)
     if record is None:
         return Step(service.name, "restart", "an earlier activation did not finish")
+    if _STALE in record:
+        return Step(service.name, "restart", str(record[_STALE]), before)
     if record["release"] != service.env["IOP_RELEASE_ID"]:
         return Step(service.name, "restart", f"runs release {before}", before)
     if record["digest"] != service.digest or not shows(running.pid, service.argv):
@@ -170,7 +185,11 @@ def _write_record(root: HostRoot, service: Service, ready: Service, running: Run
         "argv": list(ready.argv),
         "definition": asdict(service),
     }
-    path = _record_file(root, service.name)
+    _store(root, service.name, record)
+
+
+def _store(root: HostRoot, name: str, record: Mapping[str, object]) -> None:
+    path = _record_file(root, name)
     fresh = path.with_suffix(".new")
     fresh.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
     fresh.replace(path)

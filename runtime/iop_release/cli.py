@@ -63,10 +63,16 @@ def _edits(options: argparse.Namespace) -> dict[str, Any]:
 def _put(options: argparse.Namespace) -> dict[str, Any]:
     if options.secret and options.mode != put.OWNER_ONLY:
         raise ReleaseError(f"a secret is for its owner alone: not with --mode {options.mode:04o}")
+    if options.restarts and options.root is None:
+        raise ReleaseError("--restarts needs --root, the folder of the host whose service it is")
     try:
         content = options.source.read_bytes() if options.source else sys.stdin.buffer.read()
         told = put.differences(options.path, content, mode=options.mode) if options.diff and not options.secret else []
-        written = put.put(options.path, content, mode=options.mode, dry_run=options.dry_run)
+        written = put.put(options.path, content, mode=options.mode, dry_run=True)
+        for name in options.restarts if written and not options.dry_run else ():
+            activate.mark(HostRoot(options.root), name, f"{options.path[0].name} was replaced")
+        if not options.dry_run:
+            put.put(options.path, content, mode=options.mode)
     except OSError as error:
         raise ReleaseError(f"cannot write {options.path[0]}: {error}") from error
     return {"changed": bool(written), "written": written, **({"diff": told} if told else {})}
@@ -186,6 +192,13 @@ _PUT: _Settings = {
     "--diff": {"action": "store_true", "help": "also tell each file's text before and after"},
     "--mode": {"type": _mode, "default": put.OWNER_ONLY, "metavar": "0600", "help": "permissions (0600)"},
     "--secret": {"action": "store_true", "help": "never tell the text; the file is for its owner alone"},
+    "--restarts": {
+        "action": "append",
+        "default": [],
+        "metavar": "NAME",
+        "help": "a service that read it at its start: the next plan restarts it; repeatable, with --root",
+    },
+    "--root": {"type": Path, "metavar": "DIR", "help": "the host's folder"},
 }
 _ASK: _Settings = {
     "--url": {"required": True, "metavar": "URL", "help": "what to ask"},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import shutil
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from iop_release.layout import HostRoot
 from iop_release.lock import alone
 from iop_release.manifest import sha256
 from iop_release.targets import Target
+
+KEPT_HELPERS = 3
 
 
 def _sync(options: argparse.Namespace) -> dict[str, Any]:
@@ -54,6 +57,8 @@ def _prune(options: argparse.Namespace) -> dict[str, Any]:
     for folder in built:
         if not options.dry_run:
             shutil.rmtree(folder, ignore_errors=True)
+    for tool in prune.helpers(Path(sys.argv[0]), KEPT_HELPERS) if not options.dry_run else ():  # tools are no change
+        tool.unlink(missing_ok=True)
     return {"changed": bool(gone or built), "removed": gone + [str(folder) for folder in built]}
 
 

@@ -54,3 +54,11 @@ def unused(root: HostRoot, dist: Path) -> list[Path]:
     if not dist.is_dir():
         return []
     return sorted(folder for folder in dist.iterdir() if not root.is_staged(folder.name.lstrip(".")))
+
+
+def helpers(running: Path, keep: int) -> list[Path]:
+    """The helpers of earlier runs beside this one, but the newest few; none where what runs is no such file."""
+    if running.suffix != ".pyz":
+        return []
+    others = [one for one in running.parent.glob("iop_release-*.pyz") if one.name != running.name]
+    return sorted(others, key=lambda one: one.stat().st_mtime_ns)[: max(0, len(others) - keep + 1)]

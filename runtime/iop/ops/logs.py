@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from iop.config.inventory import Inventory
 from iop.ops.shell import Shell
 
-#: prints the last lines of files and, asked to, follows them: the same on every system
+#: prints the last lines of files and, asked to, follows them: the same on every system. What a terminal would obey is
+#: written out, as the journal does: a log holds what strangers sent
 _FOLLOWER = """
 import glob, os, sys, time
 pattern, lines, follow = sys.argv[1], int(sys.argv[2]), sys.argv[3] == 'follow'
@@ -14,9 +15,11 @@ files = sorted(glob.glob(pattern))
 if not files:
     sys.exit('no log at ' + pattern)
 places = {}
+def plain(text):
+    return ''.join(c if c == '\\t' or c.isprintable() else c.encode('unicode_escape').decode() for c in text)
 def show(name, text):
     if text:
-        sys.stdout.write(''.join('%s | %s\\n' % (os.path.basename(name)[:-4], one) for one in text.splitlines()))
+        sys.stdout.write(''.join('%s | %s\\n' % (os.path.basename(name)[:-4], plain(one)) for one in text.splitlines()))
         sys.stdout.flush()
 for name in files:
     with open(name, encoding='utf-8', errors='replace') as file:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from iop_release import processes
-from iop_release.activate import activate, plan, records
+from iop_release.activate import activate, mark, plan, records
 from iop_release.errors import ReleaseError
 from iop_release.layout import COMPLETE, HostRoot
 from iop_release.services.contract import Running, Service
@@ -168,3 +168,21 @@ def test_what_root_has_to_do_first_is_a_finding(root: HostRoot) -> None:
 
     assert [one["message"] for one in told["findings"]] == ["iop-node.service is missing"]  # type: ignore[attr-defined]
     assert (manager.calls, root.pointer("current")) == (["ensure"], None)
+
+
+def test_a_marked_service_is_restarted_by_whichever_run_comes_next(root: HostRoot) -> None:
+    """The mark stands until a start has worked: the run that set it may have failed before; unknown ones take none."""
+    manager = FakeManager(os.getpid())
+    activate(root, "r1", [FIRST, SECOND], manager)
+
+    mark(root, "mac.node", "node.token was replaced")
+    mark(root, "nobody.node", "node.token was replaced")
+
+    todo = plan(root, "r1", [FIRST, SECOND], manager)
+    assert [(step.action, step.reason) for step in todo.steps] == [
+        ("none", "runs as wanted"),
+        ("restart", "node.token was replaced"),
+    ]
+    assert set(records(root)) == {"mac.edge", "mac.node"}
+    activate(root, "r1", [FIRST, SECOND], manager)
+    assert _actions(root, "r1", manager, FIRST, SECOND) == ["none", "none"]

@@ -178,3 +178,33 @@ def test_accept_and_rollback(
     assert (foreseen["release"], foreseen["current"], root.pointer("current")) == ("r1", "r2", "r2")
     done = _run(capsys, "rollback", *where, "--service", "mac.node", "--last-good")
     assert (done["what"], done["changed"], root.pointer("current")) == ("rollback", True, "r1")
+
+
+def test_a_file_that_is_read_at_the_start_marks_its_reader(
+    tmp_path: Path, manager: FakeManager, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only when it is really replaced: neither a dry run nor the same content asks for a restart."""
+    root = HostRoot(tmp_path / "root")
+    root.prepare()
+    root.release("r1").mkdir()
+    (root.release("r1") / COMPLETE).touch()
+    services = json.dumps([{"name": "mac.node", "argv": ["x"]}])
+    where = ("--root", root.path, "--home", tmp_path, "--release", "r1")
+    monkeypatch.setattr("sys.stdin", io.StringIO(services))
+    _run(capsys, "activate", *where)
+    token = root.shared / "tokens" / "node.token"
+    put = ("put", "--secret", "--path", token, "--restarts", "mac.node")
+
+    marks = []
+    for content, options in (("a", ["--dry-run"]), ("a", []), ("a", []), ("b", [])):
+        record = root.shared / "run" / "mac.node.json"
+        told = json.loads(record.read_text())
+        told.pop("stale", None)
+        record.write_text(json.dumps(told))
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content.encode())))
+        _run(capsys, *put, "--root", root.path, *options)
+        marks.append(json.loads(record.read_text()).get("stale"))
+
+    assert marks == [None, "node.token was replaced", None, "node.token was replaced"]
+    assert cli.main([*map(str, put)]) == 1
+    assert "--restarts needs --root" in capsys.readouterr().err

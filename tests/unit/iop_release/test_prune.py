@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from iop_release.layout import COMPLETE, HostRoot
-from iop_release.prune import doomed, prune, unused
+from iop_release.prune import doomed, helpers, prune, unused
 
 
 def test_current_previous_and_the_newest_stay(tmp_path: Path) -> None:
@@ -92,3 +92,18 @@ def test_files_in_use_are_tried_again(tmp_path: Path, monkeypatch: pytest.Monkey
     assert prune(root, 3) == ["busy"]
     assert list(root.releases.iterdir()) == []
     assert doomed(root, 3) == []
+
+
+def test_helpers_of_earlier_runs_go_but_the_newest_few(tmp_path: Path) -> None:
+    """The one that runs counts among those that stay, however old it is; other files are nobody's business."""
+    for number in range(5):
+        path = tmp_path / f"iop_release-{number}.pyz"
+        path.touch()
+        os.utime(path, (number, number))
+    (tmp_path / "hold-1.json").touch()
+
+    assert [one.name for one in helpers(tmp_path / "iop_release-0.pyz", 3)] == [
+        "iop_release-1.pyz", "iop_release-2.pyz",
+    ]  # fmt: skip
+    assert [one.name for one in helpers(tmp_path / "iop_release-4.pyz", 5)] == []
+    assert helpers(tmp_path / "__main__.py", 0) == []

@@ -38,6 +38,15 @@ def test_files_are_shown_by_service_and_only_their_end(tmp_path: Path) -> None:
     assert shown.splitlines() == ["n1.edge | edge says", *(f"n1.node | line {number}" for number in (27, 28, 29))]
 
 
+def test_a_terminal_obeys_nothing_that_stands_in_a_log(tmp_path: Path) -> None:
+    """Escape sequences and other control characters are written out; letters of any script and tabs stay."""
+    _log(tmp_path, "n1.node", "a\x1b]0;title\x07b\x1b[2Jc\u202ed\té 東\x9b31m\n")
+
+    assert tail(inventory(tmp_path), "n1", "n1.node") == (
+        r"n1.node | a\x1b]0;title\x07b\x1b[2Jc\u202ed" + "\té 東" + r"\x9b31m"
+    )
+
+
 def test_no_log_is_told(tmp_path: Path) -> None:
     """The words of the host name the place."""
     assert "no log at" in tail(inventory(tmp_path), "n1", "n1.node")

@@ -142,3 +142,37 @@ def test_what_the_shell_says_first_is_not_the_answer(plugin: ModuleType, before:
     answer = '{\n  "changed": false,\n  "inner": [\n{}]\n}'
     assert plugin.json_alone(before + answer) == answer
     assert plugin.json_alone("no JSON at all") == "no JSON at all"
+
+
+@pytest.mark.parametrize(
+    ("rc", "stdout", "stderr"),
+    [(0, '{"changed": false}', "warning"), (1, '{"findings": []}', ""), (1, "", "error: no")],
+)
+def test_an_answer_of_the_helper_is_one(plugin: ModuleType, rc: int, stdout: str, stderr: str) -> None:
+    """A JSON object, whatever the exit code; or no output and the reason on stderr."""
+    assert plugin.no_json(rc, stdout, stderr) == ""
+
+
+@pytest.mark.parametrize(
+    ("rc", "stdout", "shown"),
+    [
+        (0, "", "  | (nothing)"),
+        (0, "Welcome\x1b[2J\n[1, 2]", "  | Welcome\\x1b[2J\n  | [1, 2]"),
+        (1, "Traceback (most recent call last):\n  …", "  | Traceback (most recent call last):"),
+        (0, '{"cut": ', '  | {"cut": '),
+    ],
+)
+def test_any_other_answer_is_shown_with_what_to_do(plugin: ModuleType, rc: int, stdout: str, shown: str) -> None:
+    """The first lines that came, made harmless, and the next step."""
+    told = plugin.no_json(rc, stdout, "")
+    assert f"exit code {rc}" in told
+    assert shown in told
+    assert "next: run it there by hand" in told
+
+
+def test_an_error_that_came_by_a_terminal_is_an_error(plugin: ModuleType) -> None:
+    """Where both streams arrive as one, what the helper says on stderr is found there, and not taken for its answer."""
+    assert plugin.told_apart(1, "hello\r\nerror: no\r\n  next: x", "") == ("", "hello\r\nerror: no\r\n  next: x")
+    assert plugin.told_apart(1, '{"findings": []}', "") == ('{"findings": []}', "")
+    assert plugin.told_apart(0, "error: of somebody", "") == ("error: of somebody", "")
+    assert plugin.told_apart(1, "error: a", "error: b") == ("error: a", "error: b")
