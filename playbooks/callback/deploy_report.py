@@ -23,6 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "runtime"), str(ROOT / "playbooks")]  # this checkout's code, whatever is installed
 
 from guards.away import Away  # noqa: E402 - after the path above
+from guards.fleet import Fleet  # noqa: E402
 from guards.interrupt import Interrupt  # noqa: E402
 from guards.pulse import Pulse  # noqa: E402
 from guards.run_lock import RunLock  # noqa: E402
@@ -36,7 +37,7 @@ short_description: writes a report of each run, and shows that a long task is at
 description: [JSON and JUnit files in the environment's reports folder.]
 """
 
-CHANGING = ("dev-runtime", "rollback", "uninstall", "bootstrap")  # playbooks of which one runs at a time
+CHANGING = ("dev-runtime", "rollback", "drain", "uninstall", "bootstrap")  # playbooks of which one runs at a time
 NO_REPORT = ("uninstall",)  # it may remove the folder that the report would be in
 
 
@@ -60,6 +61,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
         self._written = False
         self._lock: RunLock | None = None
         self._away = Away()
+        self._fleet = Fleet()
         self._variables: Any = None
         self._interrupt = Interrupt(at_end=self._on_exit)
         self._pulse = Pulse(self._interrupt.insist)
@@ -92,8 +94,10 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
         self._checkout = str(checkout)
         self._check = bool(found.get("ansible_check_mode"))
         self._alone(checkout / "build" / f".{self._env}.lock")
-        run = self._started.strftime("%Y%m%dT%H%M%SZ")
-        self._folder = checkout / "build" / f"{self._env}-runtime" / "reports" / f"{run}-{self._playbook}-{os.getpid()}"
+        run = f"{self._started.strftime('%Y%m%dT%H%M%SZ')}-{self._playbook}-{os.getpid()}"
+        if not self._check:
+            self._fleet.begin(run, checkout)
+        self._folder = checkout / "build" / f"{self._env}-runtime" / "reports" / run
 
     def v2_playbook_on_task_start(self, task: Any, is_conditional: bool) -> None:  # noqa: ANN401, ARG002, FBT001
         """A step begins."""
@@ -130,8 +134,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
         """A host is away."""
         self._note(result, "unreachable")
         if self._variables is not None:
-            name = (result._result.get("_ansible_delegated_vars") or {}).get("ansible_delegated_host")  # noqa: SLF001
-            host = self._variables._inventory.get_host(name or result._host.get_name()) or result._host  # noqa: SLF001
+            host = self._host_of(result)
             facts = self._variables.get_vars(host=host)
             self._away.note(host.get_name(), str(result._result.get("msg", "")), facts)  # noqa: SLF001
 
@@ -142,12 +145,18 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
     def v2_playbook_on_stats(self, stats: Any) -> None:  # noqa: ANN401
         """The end, good or bad: write the report. A check run leaves nothing behind."""
         self._pulse.stop()
+        self._fleet.let_go()
         self._write_report({host: stats.summarize(host) for host in sorted(stats.processed)})
         if self._away.text():
             self._display.display(f"\n{self._away.text()}")
         told = getattr(stats, "custom", {}).get("_run", {}).get("next_steps")
         if told:
             self._display.display(f"\n{told}")
+
+    def _host_of(self, result: Any) -> Any:  # noqa: ANN401
+        """The host that the step ran on: that which it was delegated to, if any."""
+        name = (result._result.get("_ansible_delegated_vars") or {}).get("ansible_delegated_host")  # noqa: SLF001
+        return self._variables._inventory.get_host(name or result._host.get_name()) or result._host  # noqa: SLF001
 
     def _alone(self, lock: Path) -> None:
         """Hold the environment for this run; end here where another run has it."""
@@ -162,6 +171,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
 
     def _on_exit(self) -> None:
         """The run ended without its last word: Ctrl-C, or an error of Ansible's own."""
+        self._fleet.let_go()
         if self._written or self._folder is None or self._check:
             return
         self._write_report({})
@@ -205,8 +215,11 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
         entry["services"].update({step["name"]: step["action"] for step in told["steps"]})
 
     def _note_told(self, result: Any) -> None:  # noqa: ANN401
-        """What the helper tells of drains, gates, checks and rollbacks; it has no secrets."""
+        """What the helper tells of drains, gates, checks, rollbacks and holds; it has no secrets."""
         told = _json_of(result)
+        if told.get("what") in ("hold", "let_go"):
+            host = self._host_of(result)
+            self._fleet.note(host.get_name(), told, self._variables.get_vars(host=host))
         if told.get("what") not in self._told:
             return
         kept = {name: told[name] for name in _KEPT if name in told}

@@ -15,7 +15,19 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from iop_release import activate, ask, bootstrap, cli_releases, cli_rolling, edits, pairs, preflight, put, status
+from iop_release import (
+    activate,
+    ask,
+    bootstrap,
+    cli_hold,
+    cli_releases,
+    cli_rolling,
+    edits,
+    pairs,
+    preflight,
+    put,
+    status,
+)
 from iop_release.errors import ReleaseError
 from iop_release.layout import HostRoot
 from iop_release.lock import alone
@@ -224,4 +236,5 @@ _COMMANDS: list[tuple[str, Any, str, _Settings]] = [
     ),
     ("down", _down, "Stop everything of this environment.", _HOME),
     *cli_rolling.COMMANDS,
+    *cli_hold.COMMANDS,
 ]

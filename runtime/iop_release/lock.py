@@ -18,19 +18,26 @@ _RETRY_S = 0.2
 
 @contextlib.contextmanager
 def alone(folder: Path, *, windows: bool = WINDOWS, sleep: Callable[[float], None] = time.sleep) -> Iterator[None]:
-    """Hold this folder's lock, waiting for whoever has it; the system lets go of it when the process ends.
+    """Hold this folder's lock, waiting for whoever has it; the system lets go of it when the process ends."""
+    with locked(folder / LOCK, windows=windows, sleep=sleep):
+        yield
+
+
+@contextlib.contextmanager
+def locked(path: Path, *, windows: bool = WINDOWS, sleep: Callable[[float], None] = time.sleep) -> Iterator[IO[bytes]]:
+    """Open this file, made where it is missing, and lock it as `alone` does; what is written is added at its end.
 
     Who can open the file can hold the lock: only its owner.
     """
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with os.fdopen(os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600), "a+b") as file:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600), "a+b") as file:
         if windows:
             with _held_on_windows(file, sleep):
-                yield
+                yield file
         else:
             fcntl: Any = importlib.import_module("fcntl")  # not there on Windows
             fcntl.flock(file, fcntl.LOCK_EX)
-            yield
+            yield file
 
 
 @contextlib.contextmanager

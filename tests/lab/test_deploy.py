@@ -84,6 +84,27 @@ def test_a_capacity_change_touches_no_node(site: LabSite) -> None:
     assert changed <= {"gx10-vllm.engine"}  # the simulated engine is started with its number of slots
 
 
+def test_a_run_of_another_checkout_is_not_run_over(site: LabSite) -> None:
+    """Ended at once, with who holds the host; what it had taken of the others by then is free again."""
+    who = "--root /srv/iop --run-id 20261130T000000Z-dev-runtime-7"
+    helper = "python3 $(ls -t ~/.cache/iop/*.pyz | head -1)"
+    assert site.lab.ssh("gx10", f"{helper} hold {who} --holder ben@office:/iop --key other").code == 0
+    before = site.pids()
+    try:
+        run = site.deploy()
+        held = {host: site.lab.ssh(host, "ls ~/.cache/iop/ | grep hold").out for host in HOSTS}
+    finally:
+        assert site.lab.ssh("gx10", f"{helper} let-go {who}").code == 0
+
+    assert run.code == 2, run.text
+    told = " ".join(run.text.split())
+    assert "ben@office:/iop is at work on this host (run 20261130T000000Z-dev-runtime-7" in told
+    assert "-e take_over=true" in told
+    assert run.changed == 0
+    assert {host for host, out in held.items() if out} == {"gx10"}
+    assert site.pids() == before
+
+
 def test_limit_and_tags(site: LabSite) -> None:
     """One host alone, and one part alone, on what is deployed already: nothing to do, and nobody else is asked."""
     for arguments in (("--limit", "gx10"), ("--tags", "edge"), ("--limit", "onexplayer", "--tags", "nodes")):
