@@ -7,9 +7,9 @@ and never reads from them: what connects while no worker accepts waits in the ke
 Standard library only and a single file, so that a copy of it survives the release that brought it.
 
 SIGHUP ends the worker and starts the launcher as it then is. SIGTERM ends the worker and this process, a second one is
-passed on. A worker that ends by itself is started again, after a pause that grows. The worker also gets a pipe named
-`lifeline`, whose end of file tells that this process is gone. Exit code: the worker's; 1 when an
-address cannot be had, 2 for wrong usage.
+passed on. A worker that ends by itself is started again, after a pause that grows; one that has said that it lives
+(`WATCHDOG=1`) and then is silent for `--watchdog` seconds is killed first. It also gets a pipe named `lifeline`, whose
+end of file tells that this process is gone. Exit code: the worker's; 1 when an address cannot be had, 2 for usage.
 
 FILE holds JSON while this process lives: `holder`, `worker` (process ids; null between two workers), `number` (of the
 worker, from 1), `ready`, `status` (what it says of itself), `release` (of its ready line), `ends` (workers that ended
@@ -23,6 +23,7 @@ import contextlib
 import errno
 import fcntl
 import json
+import math
 import os
 import re
 import select
@@ -41,7 +42,6 @@ FIRST_PAUSE, MAX_PAUSE = 0.5, 30.0  # seconds before a worker that ended by itse
 STABLE_AFTER = 10.0  # seconds of life after which its end is no sign of a broken start
 HURRY_WITHIN = 10.0  # seconds for the end after a second SIGTERM, before SIGKILL
 _SIGNALS = (signal.SIGHUP, signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)
-_OURS = ("LISTEN_FDS", "LISTEN_FDNAMES", "LISTEN_PID", "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
 
 
 class CannotListen(Exception):
@@ -56,6 +56,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--state", type=Path, required=True, metavar="FILE", help="where the state is written")
     parser.add_argument("--listen", action="append", default=[], metavar="NAME=H:P", help="a socket; repeatable")
     parser.add_argument("--stop-wait", type=float, default=40.0, metavar="S", help="seconds for a worker to end (40)")
+    parser.add_argument("--watchdog", type=float, default=30.0, metavar="S", help="seconds without a sign of life (30)")
     options = parser.parse_args(given[:cut])
     command = given[cut + 1 :]
     if not command or not options.listen:
@@ -65,7 +66,7 @@ def main(arguments: list[str] | None = None) -> int:
     except ValueError as error:
         parser.error(str(error))
     try:
-        return Holder(options.state, bind(wanted), command, options.stop_wait).run()
+        return Holder(options.state, bind(wanted), command, options.stop_wait, options.watchdog).run()
     except CannotListen as error:
         _say(f"error: {error}")
         return 1
@@ -96,20 +97,18 @@ def bind(wanted: list[tuple[str, str, int]], within: float = BIND_WITHIN) -> dic
 class Holder:
     """Sockets, and one worker behind them. Single-threaded; `run` does everything."""
 
-    def __init__(self, state: Path, held: dict[str, socket.socket], command: list[str], stop_wait: float) -> None:
-        self._file = state
-        self._held = held
-        self._command = command
-        self._stop_wait = stop_wait
+    def __init__(self, state: Path, held: dict[str, socket.socket], command: list[str], *waits: float) -> None:
+        self._file, self._held, self._command = state, held, command
+        self._stop_wait, self._watchdog = waits
+        self._silent, self._look_at = 0, math.inf  # looks without a sign of life; the next one, once there was a sign
         self._lifeline = os.pipe()
-        self._notify, self._folder = _notify_socket()
+        self._notify, self._notify_name, self._folder = _notify_socket()
         self._worker: int | None = None
-        self._started = 0.0
         self._pause = FIRST_PAUSE
         self._start_at: float | None = 0.0
         self._stop_by: float | None = None
         self._hurried = self._ending = False
-        self._code = 0
+        self._started, self._code = 0.0, 0
         self._told: dict[str, Any] = {"number": 0, "ready": False, "status": "", "release": None}
         self._told.update(ends=0, last_end=None)
 
@@ -127,8 +126,7 @@ class Holder:
         finally:
             self._file.unlink(missing_ok=True)
             self._notify.close()
-            if self._folder is not None:
-                shutil.rmtree(self._folder, ignore_errors=True)
+            shutil.rmtree(self._folder, ignore_errors=True)
         return self._code
 
     def _turn(self, signals: int) -> None:
@@ -137,8 +135,9 @@ class Holder:
             self._start()
         if self._worker is not None and self._stop_by is not None and now >= self._stop_by:
             self._hurry()
-        due = [at - now for at in (self._stop_by if self._worker else self._start_at,) if at is not None]
-        found, _, _ = select.select([signals, self._notify.fileno()], [], [], max(0.0, min(due)) if due else None)
+        self._look(now)
+        due = [at - now for at in (self._stop_by if self._worker else self._start_at, self._look_at) if at is not None]
+        found, _, _ = select.select([signals, self._notify.fileno()], [], [], max(0.0, min(3600.0, *due)))
         if self._notify.fileno() in found:
             self._hear()
         if signals in found:
@@ -171,6 +170,16 @@ class Holder:
         self._send(signal.SIGKILL if self._hurried else signal.SIGTERM)
         self._hurried, self._stop_by = True, time.monotonic() + HURRY_WITHIN
 
+    def _look(self, now: float) -> None:
+        """End a worker that hangs. Looks are counted, not seconds: after a pause of the machine it has its time."""
+        if self._stop_by is not None or self._worker is None:
+            self._look_at = math.inf
+        elif now >= self._look_at:
+            self._look_at, self._silent = now + self._watchdog / 3, self._silent + 1
+            if self._silent == 3:
+                _say(f"the worker (pid {self._worker}) has given no sign of life for {self._watchdog:g} s: killed")
+                self._send(signal.SIGKILL)
+
     def _send(self, number: int) -> None:
         if self._worker is not None:
             with contextlib.suppress(ProcessLookupError):
@@ -199,13 +208,11 @@ class Holder:
             safe = [fcntl.fcntl(one, fcntl.F_DUPFD_CLOEXEC, 3 + len(sources)) for one in sources]
             for number, descriptor in enumerate(safe, 3):
                 os.dup2(descriptor, number)
-            environ = {key: value for key, value in os.environ.items() if key not in _OURS}
-            environ.update(
-                LISTEN_FDS=str(len(safe)),
-                LISTEN_FDNAMES=":".join([*self._held, "lifeline"]),
-                LISTEN_PID=str(os.getpid()),
-                NOTIFY_SOCKET=_name_of(self._notify),
-            )
+            me = str(os.getpid())
+            environ = {**os.environ, "LISTEN_FDS": str(len(safe)), "LISTEN_PID": me, "WATCHDOG_PID": me}
+            environ["LISTEN_FDNAMES"] = ":".join([*self._held, "lifeline"])
+            environ["NOTIFY_SOCKET"] = self._notify_name
+            environ["WATCHDOG_USEC"] = f"{self._watchdog * 1e6:.0f}"
             os.execvpe(self._command[0], self._command, environ)  # noqa: S606 - the launcher that the manager wrote
         except OSError as error:
             _say(f"cannot start {self._command[0]}: {error.strerror}")
@@ -241,6 +248,9 @@ class Holder:
 
     def _heard(self, text: str) -> None:
         words = dict(line.partition("=")[::2] for line in text.splitlines())
+        if words.get("WATCHDOG") == "1":
+            self._look_at, self._silent = time.monotonic() + self._watchdog / 3, 0
+            return
         if "STATUS" in words:
             self._told["status"] = words["STATUS"]
         if words.get("READY") == "1" and self._stop_by is None:
@@ -261,22 +271,18 @@ class Holder:
         fresh.replace(self._file)
 
 
-def _notify_socket() -> tuple[socket.socket, str | None]:
-    """Where the worker says that it is ready: a name without a file on Linux, elsewhere a file in a private folder."""
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+def _notify_socket() -> tuple[socket.socket, str, str]:
+    """Where the worker speaks, its name, and its folder: none on Linux, elsewhere a private one for its file."""
+    sock, folder = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM), ""
     sock.settimeout(0)
-    folder = None
     if sys.platform == "linux":
-        sock.bind("")  # the kernel chooses a name
+        sock.bind("")  # the kernel chooses a name without a file
+        name = "@" + sock.getsockname()[1:].decode("ascii")
     else:
         folder = tempfile.mkdtemp(prefix="iop-")
-        sock.bind(str(Path(folder) / "n"))
-    return sock, folder
-
-
-def _name_of(sock: socket.socket) -> str:
-    name = sock.getsockname()
-    return "@" + name[1:].decode("ascii") if isinstance(name, bytes) else str(name)
+        name = f"{folder}/n"
+        sock.bind(name)
+    return sock, name, folder
 
 
 def _address(text: str) -> tuple[str, int]:

@@ -283,3 +283,29 @@ def test_wrong_usage_is_2(arguments: list[str]) -> None:
     with pytest.raises(SystemExit) as exited:
         holder.main(arguments)
     assert exited.value.code == 2
+
+
+def test_a_worker_that_hangs_is_replaced(rig: Rig) -> None:
+    """One that spoke and falls silent is killed, and who connected meanwhile is served by the next one."""
+    living = WORKER.replace("while alive:", "while alive:\n    tell('WATCHDOG=1')")
+    rig.launch(living, "one")
+    rig.start("--watchdog", "1.5")
+    first = rig.until(lambda state: state["ready"])
+    os.kill(first["worker"], signal.SIGSTOP)
+    host, port = first["listeners"]["openai"].rsplit(":", 1)
+    with socket.create_connection((host, int(port)), timeout=60) as waiting:
+        later = rig.until(lambda state: state["number"] > 1 and state["ready"])
+        assert waiting.recv(100) == b"one"
+    assert (later["ends"], later["last_end"]) == (1, "signal 9 (SIGKILL)")
+    assert "has given no sign of life for 1.5 s" in rig.log.read_text(encoding="utf-8")
+
+
+def test_a_worker_that_never_spoke_of_life_is_left_alone(rig: Rig) -> None:
+    """It may be a program that knows nothing of it."""
+    rig.launch(WORKER, "one")
+    rig.start("--watchdog", "0.3")
+    state = rig.until(lambda state: state["ready"])
+    deadline = time.monotonic() + 1.5
+    while time.monotonic() < deadline:
+        assert rig.state["worker"] == state["worker"]
+        time.sleep(0.05)
