@@ -70,6 +70,19 @@ async def test_everything_that_is_wrong_is_said(look: Watched) -> None:
         await look.sees(".provider:has-text('mac-mlx-vllm')", "3 of 1 in use, 2 over")
 
 
+async def test_much_that_is_wrong_does_not_fill_the_screen(look: Watched) -> None:
+    """Of forty lost providers the first are named, and how many more there are; a row each stays below."""
+    edge = ScriptedEdge([node(f"n{number}", provider(f"p{number}", 1)) for number in range(40)])
+    for number in range(40):
+        edge.lose(f"n{number}")
+    async with control_plane(edge) as url:
+        await look.open(url)
+        await look.sees("#verdict", "No provider takes work.")
+        await expect(look.page.locator("#problems li")).to_have_count(13, timeout=PATIENCE)
+        await look.sees("#problems", "and 28 more")
+        await expect(look.page.locator(".provider")).to_have_count(40)
+
+
 async def test_the_token_is_asked_for_and_kept_in_the_tab(look: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
     """From beyond loopback the page asks for the token, says that one is wrong, keeps it in the tab, can forget it."""
     monkeypatch.setattr("iop.transport.callers.is_loopback", lambda _host: False)

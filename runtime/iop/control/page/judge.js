@@ -1,6 +1,8 @@
 /* What is full, what waits and what is wrong: the first things to read. Pure, over a model. */
 import { lasting, level, many, name, wall, why } from "./words.js";
 
+const MOST_SAID = 12;
+
 /* One sentence on the pool. */
 export function verdict(model) {
   const { capacity, in_flight: used, queued } = model.totals();
@@ -26,7 +28,9 @@ export function problems(model) {
   if (model.stale) found.unshift({ level: "bad", text: "What is wrong now is not known: the picture is stale." });
   if (!found.length) return [{ level: "good", text: "Nothing is wrong." }];
   const order = ["bad", "away", "warn", "note"];
-  return found.sort((a, b) => order.indexOf(a.level) - order.indexOf(b.level));
+  found.sort((a, b) => order.indexOf(a.level) - order.indexOf(b.level));
+  const more = found.length - MOST_SAID;
+  return more > 0 ? [...found.slice(0, MOST_SAID), { level: "note", text: `and ${more} more` }] : found;
 }
 
 function anomalies({ anomalies: counts }) {
@@ -96,7 +100,7 @@ export function freshness(model) {
   }
   if (model.stale) {
     const because = trouble ? name(trouble, 200) : "Nothing comes from the Control Plane.";
-    return { level: "bad", text: "stale", detail: `${because} This is how it was ${lasting(model.age)} ago, at ${told}. It is tried again and again.` };
+    return { level: "bad", text: "stale", detail: `${because} This is how it was ${lasting(model.age)} ago, at ${told}. The page keeps trying.` };
   }
   return { level: "good", text: model.streaming ? "live" : "fresh each second", detail: null };
 }
