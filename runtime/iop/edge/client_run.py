@@ -12,7 +12,8 @@ class ClientRun:
 
     `run` is the work on the link, None before it has started; `ended` tells that it has really ended.
     What came first decides what the run counts as: the client's leaving, a cut of our own, or its own end. The last
-    event of a stream (`[DONE]`, `response.completed`) is such an end, as clients leave with it.
+    event of a stream (`[DONE]`, `response.completed`) is such an end, as clients leave with it, and as nothing of the
+    answer is missing when the link is lost after it.
     """
 
     def __init__(self, who: str) -> None:
@@ -46,6 +47,11 @@ class ClientRun:
         self._told = Outcome.COMPLETED if well else Outcome.FAILED
 
     @property
+    def is_whole(self) -> bool:
+        """True when it has ended and counts as completed."""
+        return self._settled is not None and self._settled[0] is Outcome.COMPLETED
+
+    @property
     def stopped(self) -> bool:
         """True when its client left or we cut it, whatever end the work then came to."""
         return self._left or self._cut is not None
@@ -68,6 +74,8 @@ class ClientRun:
     def _verdict_of(self, end: End) -> tuple[Outcome, str | None]:
         if self._cut is not None:
             return Outcome.FAILED, self._cut
+        if end.failure == "link_lost" and self._told is Outcome.COMPLETED:
+            return Outcome.COMPLETED, None
         outcome = Outcome(end.outcome)
         return Outcome.FAILED if outcome is Outcome.CANCELLED else outcome, end.failure
 

@@ -78,7 +78,7 @@ class Relay:
             if self.reply.ending is not None:
                 self.work.told_end(well=self.reply.ending)
         end = _end_of(run)
-        if end.outcome == "completed":
+        if end.outcome == "completed" or self.work.is_whole:
             return await self.reply.finish()
         return await self.reply.fail(self.work.error(end), is_end=_is_whole(end))
 

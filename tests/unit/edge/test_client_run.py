@@ -69,6 +69,21 @@ def test_a_client_that_leaves_with_the_last_event_has_had_its_answer(
     assert work.verdict(End(run=1, outcome="cancelled")) == verdict == work.result
 
 
+@pytest.mark.parametrize(
+    ("well", "verdict"), [(True, (Outcome.COMPLETED, None)), (False, (Outcome.FAILED, "link_lost"))]
+)
+def test_a_link_that_is_lost_after_the_last_event_takes_nothing_of_the_answer(
+    well: bool, verdict: tuple[Outcome, str | None]
+) -> None:
+    """Only the node's word on the end of the work is missing; before the last event it is a failure."""
+    lost = End(run=1, outcome="failed", failure="link_lost")
+    work, _ = _running()
+    work.told_end(well=well)
+    assert (work.verdict(lost), work.is_whole) == (verdict, well)
+    early, _ = _running()
+    assert (early.verdict(lost), early.is_whole) == ((Outcome.FAILED, "link_lost"), False)
+
+
 def test_what_it_counts_as_is_known_when_its_client_leaves() -> None:
     """The log line is written then; the end of the work, which comes later, says the same."""
     work, _ = _running()

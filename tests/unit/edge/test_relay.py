@@ -71,6 +71,20 @@ async def test_a_cut_chat_stream_tells_an_error_and_no_done(edge: EdgeUnderTest)
     await node.close()
 
 
+async def test_a_node_that_is_lost_after_the_last_event_cuts_nothing(edge: EdgeUnderTest) -> None:
+    """A client that reads to the end of the transfer, as the SDK for Python does, must see a proper one."""
+    node = await edge.node()
+    waiting, run = await _ask(edge, node, "/v1/chat/completions", SSE)
+    sent = TOKEN + b"data: [DONE]\n\n"
+    node.send_body(run, sent)
+    answer = await waiting
+
+    assert await answer.content.readexactly(len(sent)) == sent
+    await node.close()
+    assert await answer.read() == b""
+    assert edge.status()["totals"]["completed"] == 1
+
+
 async def test_a_cut_responses_stream_gets_its_terminal_event(edge: EdgeUnderTest) -> None:
     """Exactly one terminal event arrives, with the stream's own id and its next number; then a proper end."""
     node = await edge.node()
