@@ -7,6 +7,7 @@ them can end the line or speak to a terminal.
 import logging
 import re
 from collections.abc import Mapping
+from typing import Any
 
 from msgspec import json
 
@@ -46,15 +47,24 @@ _PLAIN = re.compile(r"[\w.:/@+~-]+")
 
 def visible(text: str) -> str:
     r"""Return the text with each control character as `\xNN` or `\uNNNN`."""
-    return _UNSAFE.sub(_escaped, text)
+    # what Python calls printable has nothing of that in it, and is seen at once
+    return text if text.isprintable() else _UNSAFE.sub(_escaped, text)
 
 
 def fields_of(record: logging.LogRecord) -> dict[str, Value]:
     """Return the fields of a record that may be written, in the order of the list; those that are None too."""
     given = getattr(record, "fields", None)
-    if not isinstance(given, Mapping):
+    if not isinstance(given, dict):
         return {}
-    return {name: _bounded(given[name]) for name, kind in FIELDS.items() if name in given and _is(given[name], kind)}
+    told: dict[str, Value] = {}
+    for name, kind in FIELDS.items():
+        if name in given:
+            value: Any = given[name]
+            if kind is str and isinstance(value, str):  # a word of an enumeration, too
+                told[name] = _bounded(value)
+            elif value is None or type(value) is kind:
+                told[name] = value
+    return told
 
 
 def logfmt(fields: Mapping[str, Value]) -> str:
@@ -62,15 +72,8 @@ def logfmt(fields: Mapping[str, Value]) -> str:
     return " ".join(f"{name}={_word(value)}" for name, value in fields.items() if value is not None)
 
 
-def _is(value: object, kind: type) -> bool:
-    return value is None or type(value) is kind or (kind is str and isinstance(value, str))
-
-
-def _bounded(value: Value) -> Value:
-    if not isinstance(value, str):
-        return value
-    cut = value if len(value) <= MAX_TEXT else f"{value[:MAX_TEXT]}…"
-    return visible(str(cut))
+def _bounded(text: str) -> str:
+    return visible(str(text) if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}…")
 
 
 def _word(value: Value) -> str:

@@ -62,6 +62,9 @@ def _own_handler() -> logging.Handler:
 
 def redact(text: str) -> str:
     """Replace what looks like a credential: bearer tokens, Authorization values, `sk-…` keys."""
+    low = text.lower()  # one look for the words that the pattern begins with costs a tenth of the pattern
+    if "bearer" not in low and "authorization" not in low and "sk-" not in low:
+        return text
     return _SECRET.sub(lambda found: f"{found[1] or ''}[redacted]", text)
 
 
@@ -71,12 +74,12 @@ class TextLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """One line for `record`, its fields and traceback included."""
         parts = [_words(record)]
-        if fields := fields_of(record):
-            parts[0] += f" {logfmt(fields)}"
         if record.exc_info and record.exc_info[1] is not None:
             parts.append(trace(record.exc_info[1]))
-        text = " | ".join(line for part in parts for line in part.splitlines())
-        return redact(f"{_utc(record)} {record.levelname} {record.name} {visible(text)}")
+        text = visible(" | ".join(line for part in parts for line in part.splitlines()))
+        if fields := fields_of(record):
+            text = f"{text} {logfmt(fields)}"
+        return redact(f"{_utc(record)} {record.levelname} {record.name} {text}")
 
 
 class JsonLines(logging.Formatter):
