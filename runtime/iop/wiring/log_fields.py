@@ -7,7 +7,6 @@ them can end the line or speak to a terminal.
 import logging
 import re
 from collections.abc import Mapping
-from typing import Any
 
 from msgspec import json
 
@@ -59,11 +58,11 @@ def fields_of(record: logging.LogRecord) -> dict[str, Value]:
     told: dict[str, Value] = {}
     for name, kind in FIELDS.items():
         if name in given:
-            value: Any = given[name]
+            value = given[name]
             if kind is str and isinstance(value, str):  # a word of an enumeration, too
                 told[name] = _bounded(value)
             elif value is None or type(value) is kind:
-                told[name] = value
+                told[name] = given[name]
     return told
 
 
