@@ -5,6 +5,7 @@
 #   WALKS=2000             how many walks make walk takes
 #   MINUTES=3 SEED=…       of make chaos: how long, and the schedule of an earlier run
 #   REQUESTS=100000        of make soak
+#   ATTACK=long            make test-attack with more inputs, and new ones each time
 #   ARGS="…"               further options for ansible-playbook (ARGS="-e run_tests=false") or make mutants (ARGS=--walk)
 
 SHELL := /bin/sh
@@ -23,7 +24,7 @@ ANY_PYTHON = $(if $(wildcard $(PYTHON)),$(PYTHON),$(BASE_PYTHON))
 LAUNCH = $(PYTHON) playbooks/launch.py
 
 .DEFAULT_GOAL := help
-.PHONY: help tools env venv dev rollback down clean check lint operator-inventory test test-fast test-cluster test-browser test-engines test-clients test-deploy test-lab walk mutants smoke locks lab lab-win lab-deploy lab-down lab-status lab-rolling
+.PHONY: help tools env venv dev rollback down clean check lint operator-inventory test test-fast test-cluster test-browser test-engines test-clients test-deploy test-lab test-attack walk mutants smoke locks lab lab-win lab-deploy lab-down lab-status lab-rolling
 
 help: ## list the targets and their settings
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | awk -F'|' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -118,6 +119,9 @@ test-clients: llama-here clients-here ## the official OpenAI SDKs, Vercel ai, Co
 
 test-deploy: $(READY) ## deploys into a temporary clone: twice, broken, repaired, removed
 	$(PYTHON) -m pytest -n 3 --dist loadfile --durations=10 tests/deploy
+
+test-attack: $(READY) ## hostile clients, peers, engines and pages against whole processes (ATTACK=long: for longer, new inputs each time)
+	$(PYTHON) -m pytest -n 3 --dist loadfile --durations=10 tests/attack
 
 walk: $(READY) ## walk the admission machine for longer, with new choices each time (some minutes)
 	IOP_WALK=$(WALKS) $(PYTHON) -m pytest tests/unit/domain/test_stateful.py

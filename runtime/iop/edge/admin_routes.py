@@ -5,7 +5,6 @@ a body must be JSON.
 """
 
 import asyncio
-import hmac
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -20,7 +19,7 @@ from iop.edge.feed import KEEPALIVE_S, Feed
 from iop.edge.journal import journal
 from iop.edge.refresh import ACK_TIMEOUT_S, RefreshAsk, RefreshReply
 from iop.edge.tallies import Tallies
-from iop.transport.callers import bearer_token, remote_middleware
+from iop.transport.callers import bearer_token, remote_middleware, same_token
 from iop.transport.hosts import HostRule
 from iop.transport.http_border import error_middleware, host_middleware, request_id
 
@@ -115,13 +114,6 @@ def require_admin(request: web.Request, token: str | None) -> None:
             "This changes the Edge and needs the admin token as 'Authorization: Bearer …' "
             "(auth.admin_token_file, else admin.token beside the config)."
         )
-
-
-def same_token(given: str, wanted: str | None) -> bool:
-    """Compare in constant time; nothing is the same as no token."""
-    # bytes, so that a non-ASCII guess is compared and not an exception; always compared, so that timing tells nothing
-    same = hmac.compare_digest(given.encode("utf-8", "surrogateescape"), (wanted or "").encode())
-    return bool(wanted) and same
 
 
 def require_json(request: web.Request) -> None:

@@ -1,20 +1,21 @@
 """The node's loopback HTTP port: what it is and does, whether it lives, and a way to stop it without signals."""
 
 import contextlib
-import hmac
 import os
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from aiohttp import web
 
+from iop.domain.errors import IopError, Unauthorized
+from iop.transport.callers import bearer_token, same_token
 from iop.transport.hosts import HostRule
+from iop.transport.http_border import error_middleware, host_middleware
 from iop.transport.http_server import Listener, listen
 from iop.transport.listening import join_address
 
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _HOSTS = HostRule()
 
 
@@ -45,10 +46,13 @@ class StopToken:
             if self.path.read_text(encoding="ascii").strip() == self.value:
                 self.path.unlink()
 
-    def matches(self, header: str) -> bool:
-        """True for `Bearer <token>`; compared in constant time."""
-        scheme, _, given = header.partition(" ")
-        return scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), self.value.encode())
+
+class NotAvailable(IopError):
+    """This node cannot be stopped over HTTP (403)."""
+
+    status = 403
+    type = "invalid_request_error"
+    default_code = "not_available"
 
 
 class StatusServer:
@@ -62,7 +66,7 @@ class StatusServer:
         self._picture = picture
         self._request_stop = request_stop
         self.token: StopToken | None = None
-        self._app = web.Application(middlewares=[_only_by_a_loopback_name])
+        self._app = web.Application(middlewares=[error_middleware, host_middleware(_HOSTS)])
         self._app.router.add_get("/status", self._status)
         self._app.router.add_get("/healthz", self._healthz)
         self._app.router.add_post("/stop", self._stop)
@@ -91,27 +95,8 @@ class StatusServer:
 
     async def _stop(self, request: web.Request) -> web.Response:
         if self.token is None:
-            return _error(403, "not_available", "This node has no state_dir for its stop token.")
-        if not self.token.matches(request.headers.get("Authorization", "")):
-            return _error(401, "invalid_api_key", "POST /stop wants the token of the stop-token file in state_dir.")
+            raise NotAvailable("This node has no state_dir for its stop token.")
+        if not same_token(bearer_token(request) or "", self.token.value):
+            raise Unauthorized("POST /stop wants the token of the stop-token file in state_dir.")
         self._request_stop()
         return web.json_response({"stopping": True}, status=202)
-
-
-@web.middleware
-async def _only_by_a_loopback_name(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Refuse foreign Host names: a web page must not reach this port by a name that resolves to loopback."""
-    refusal = _HOSTS.refusal(request.headers.getall("Host", []), request.headers.getall("Origin", []))
-    if refusal is not None:
-        return _error(400, "invalid_host", refusal)
-    try:
-        return await handler(request)
-    except web.HTTPException as refused:
-        code = {404: "not_found", 405: "method_not_allowed"}.get(refused.status, "invalid_request")
-        return _error(refused.status, code, "This port has GET /status, GET /healthz and POST /stop.")
-
-
-def _error(status: int, code: str, message: str) -> web.Response:
-    kind = "server_error" if status >= 500 else "invalid_request_error"
-    body = {"error": {"message": message, "type": kind, "param": None, "code": code}}
-    return web.json_response(body, status=status)

@@ -1,5 +1,6 @@
 """Who calls an HTTP port: from this machine or from beyond it, and with which token."""
 
+import hmac
 import ipaddress
 from collections.abc import Callable, Container
 
@@ -32,6 +33,13 @@ def bearer_token(request: web.Request) -> str | None:
         return None
     scheme, _, token = values[0].strip().partition(" ")
     return token.strip() if scheme.lower() == "bearer" and token.strip() else None
+
+
+def same_token(given: str, wanted: str | None) -> bool:
+    """Compare in constant time; nothing is the same as no token."""
+    # bytes, so that a non-ASCII guess is compared and not an exception; always compared, so that timing tells nothing
+    same = hmac.compare_digest(given.encode("utf-8", "surrogateescape"), (wanted or "").encode())
+    return bool(wanted) and same
 
 
 def remote_middleware(accepts: Callable[[str], bool], public: Container[str] = ()) -> Middleware:

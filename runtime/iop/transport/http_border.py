@@ -7,7 +7,7 @@ import logging
 import uuid
 from collections.abc import Awaitable, Callable
 
-from aiohttp import web
+from aiohttp import HttpVersion10, HttpVersion11, web
 from aiohttp.typedefs import Middleware
 
 from iop.domain.errors import BadRequest, BodyTooLarge, IopError, MethodNotAllowed, NotFound
@@ -90,6 +90,8 @@ def host_middleware(rule: HostRule) -> Middleware:
 
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
+        if not HttpVersion10 <= request.version <= HttpVersion11:
+            raise BadRequest("This server speaks HTTP/1.1 and HTTP/1.0.")
         sockname = request.transport.get_extra_info("sockname") if request.transport is not None else None
         local = str(sockname[0]) if sockname else None
         refusal = rule.refusal(request.headers.getall("Host", []), request.headers.getall("Origin", []), local)

@@ -15,6 +15,16 @@ _log = logging.getLogger(__name__)
 
 #: turns of the event loop between a client's FIN and the close: an answer that waits for nothing takes about five
 EOF_TURNS = 24
+#: seconds from a connection, or from the first byte of a further request on it, to the end of the request's head
+HEAD_WITHIN = 60.0
+#: for browsers: an answer (whatever an engine wrote into it) is no page, no script and no frame of any other page; and
+#: nobody is told which library serves it
+GUARDS = {
+    "X-Content-Type-Options": "nosniff",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Server": "iop",
+}
 #: seconds that a request may be on its way: the least that an idle connection which retires stays open
 ON_ITS_WAY = 2.0
 
@@ -22,7 +32,15 @@ ON_ITS_WAY = 2.0
 class JsonRequestHandler(RequestHandler):
     """aiohttp's connection handler with JSON errors. The connection is closed after each of them."""
 
-    __slots__ = ("_idle_for", "_idle_since", "_is_half_closed", "_retirement", "_waits_for_others")
+    __slots__ = (
+        "_head_deadline",
+        "_head_since",
+        "_idle_for",
+        "_idle_since",
+        "_is_half_closed",
+        "_retirement",
+        "_waits_for_others",
+    )
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client connected."""
@@ -30,12 +48,16 @@ class JsonRequestHandler(RequestHandler):
         self._idle_for: float | None = None
         self._idle_since = self._loop.time()
         self._retirement: asyncio.TimerHandle | None = None
+        self._head_since: float | None = self._idle_since
+        self._head_deadline: asyncio.Handle | None = self._loop.call_later(HEAD_WITHIN, self._look_at_head)
         super().connection_made(transport)
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """The connection is closed."""
         if self._retirement is not None:
             self._retirement.cancel()
+        if self._head_deadline is not None:
+            self._head_deadline.cancel()
         super().connection_lost(exc)
 
     @property
@@ -58,6 +80,25 @@ class JsonRequestHandler(RequestHandler):
         """Bytes of a request came."""
         self._idle_since = self._loop.time()
         super().data_received(data)
+        if self._waiter is None or self._waiter.done():
+            self._head_since = None  # it is whole, or of a request that waits for the one under way
+        elif self._head_since is None:
+            self._head_since = self._idle_since
+            if self._head_deadline is None:
+                self._head_deadline = self._loop.call_later(HEAD_WITHIN, self._look_at_head)
+
+    def _look_at_head(self) -> None:
+        """Drop a client that says too slowly what it wants: a connection that costs it nothing is not kept for it."""
+        self._head_deadline = None
+        if self._head_since is None or self.transport is None:
+            return
+        left = self._head_since + HEAD_WITHIN - self._loop.time()
+        if left <= 0 and _is_readable(self.transport):  # this process is late, not the client
+            left = min(HEAD_WITHIN, ON_ITS_WAY)
+        if left > 0:
+            self._head_deadline = self._loop.call_later(left, self._look_at_head)
+        else:
+            self.transport.abort()
 
     def _look_at(self, time: float) -> None:
         if self._retirement is not None:
@@ -101,7 +142,9 @@ class JsonRequestHandler(RequestHandler):
     async def finish_response(
         self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
     ) -> tuple[web.StreamResponse, bool]:
-        """aiohttp: the handler has answered."""
+        """aiohttp: the handler has answered, or aiohttp itself has before it was asked (`Expect` of something else)."""
+        if isinstance(resp, web.HTTPException):
+            resp = self.handle_error(request, 400, message=resp.text)
         self._waits_for_others = False
         self._idle_since = self._loop.time()
         return await super().finish_response(request, resp, start_time)
@@ -152,7 +195,7 @@ class JsonRequestHandler(RequestHandler):
         else:
             error = IopError("An internal error occurred; the log has the details.")
             _log.error("unhandled error in a request", exc_info=exc)
-        told = {**dict(errors.headers(error)), "x-request-id": request_id(request)}
+        told = {**dict(errors.headers(error)), **GUARDS, "x-request-id": request_id(request)}
         response = web.Response(status=status, body=errors.envelope(error), headers=told)
         response.force_close()
         return response
@@ -177,8 +220,15 @@ def client_must_stay(request: web.BaseRequest) -> None:
         request.protocol.wait_for_others()
 
 
-async def tell_last_answer(request: web.BaseRequest, response: web.StreamResponse) -> None:
-    """Say in the answer's head that its connection ends with it, when that is so."""
+async def dress(request: web.BaseRequest, response: web.StreamResponse) -> None:
+    """Put into an answer's head what each has: what a browser must not do with it, and that its connection ends with
+    it, when that is so.
+    """
+    for name, value in GUARDS.items():
+        if name == "Server":
+            response.headers[name] = value
+        else:
+            response.headers.setdefault(name, value)
     if isinstance(request.protocol, JsonRequestHandler) and request.protocol.retiring:
         response.headers["Connection"] = "close"
         response.force_close()

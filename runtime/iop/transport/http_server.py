@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
-from iop.transport.http_connection import JsonRequestHandler, tell_last_answer
+from iop.transport.http_connection import JsonRequestHandler, dress
 from iop.transport.listening import listening
 from iop.transport.tls import ServerTls
 from iop.transport.tls_server import BACKLOG, TlsServer, serve_tls
@@ -173,7 +173,7 @@ async def listen(
     Bodies arrive as they were sent (no decoding): the handlers decode them under their own limit.
     Raises PortBusy when the port is taken, OSError when it cannot be bound.
     """
-    app.on_response_prepare.append(tell_last_answer)
+    app.on_response_prepare.append(dress)
     runner = _Runner(
         app,
         handler_cancellation=True,

@@ -47,7 +47,13 @@ async def test_status_and_health(port: Port) -> None:
 
 async def test_stop_wants_the_token_of_the_file(port: Port) -> None:
     """POST /stop works with the file's token only."""
-    for headers in ({}, {"Authorization": "Bearer x"}, {"Authorization": f"Basic {port.token.value}"}):
+    odd = "Bearer \udcff\udcfe"  # bytes that are no UTF-8, as aiohttp gives them
+    for headers in (
+        {},
+        {"Authorization": "Bearer x"},
+        {"Authorization": f"Basic {port.token.value}"},
+        {"Authorization": odd},
+    ):
         status, body = await port.ask("POST", "/stop", **headers)
         assert status == 401
         assert isinstance(body["error"], dict)

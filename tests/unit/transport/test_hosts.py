@@ -12,7 +12,28 @@ def test_own_names_pass(host):
 
 
 @pytest.mark.parametrize(
-    "host", ["evil.example", "localhost.evil.example", "10.0.0.1", "", "a@localhost", "localhost:x"]
+    "host",
+    [
+        "evil.example",
+        "localhost.evil.example",
+        "10.0.0.1",
+        "",
+        "a@localhost",
+        "localhost:x",
+        "localhost#evil",
+        "localhost?evil",
+        "localhost/evil",
+        "localhost\\evil",
+        "[::1]evil",
+        "[::1",
+        "::1",
+        "localhost:65536",
+        "localhost:1:2",
+        "localhost evil",
+        "localhost,evil",
+        ".",
+        ":80",
+    ],
 )
 def test_foreign_and_malformed_names_do_not(host):
     """Anything else is refused, also what only looks like ours."""

@@ -1,6 +1,7 @@
 """One connection: JSON answers to everything, clients that shut their sending side, the last answer."""
 
 import asyncio
+import contextlib
 import json
 import os
 import time
@@ -10,6 +11,7 @@ import pytest
 import uvloop
 from aiohttp import web
 
+from iop.transport import http_connection
 from iop.transport.http_connection import ON_ITS_WAY, client_must_stay
 from iop.transport.http_server import JsonServer, listen
 from tests.fakes.raw import raw, request
@@ -228,3 +230,69 @@ def test_a_request_that_came_while_the_process_could_not_read_is_served(
 
 def _again(body: bytes) -> bytes:
     return request("/echo", body).replace(b"Connection: close\r\n", b"")
+
+
+async def test_a_client_that_does_not_say_what_it_wants_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing, or a head byte by byte, ends at its time, on a used connection too; an answer may take long, and a
+    connection may be idle between two requests.
+    """
+    monkeypatch.setattr(http_connection, "HEAD_WITHIN", 0.3)
+    app = _app()
+    released = asyncio.Event()
+
+    async def slow(_request: web.Request) -> web.Response:
+        await released.wait()
+        return web.Response(text="slow")
+
+    app.router.add_get("/slow", slow)
+    listener = await listen(app, "127.0.0.1", 0)
+    silent, dripping, used, patient, idle = [await RawClient.connect((listener.host, listener.port)) for _ in range(5)]
+    try:
+        await patient.send(b"GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
+        await idle.send(_again(b"one"))
+        await idle.until(b"one")
+        await used.send(_again(b"one") + b"POST /echo")
+        await used.until(b"one")
+        await used.send(b" HTTP/1.1\r\n")
+        feeding = asyncio.ensure_future(_drip(dripping))
+        for client in (silent, dripping, used):
+            with contextlib.suppress(ConnectionResetError):
+                await client.ended()
+        await feeding
+        assert (bytes(silent.seen), bytes(dripping.seen), used.seen.count(b"HTTP/1.1")) == (b"", b"", 1)
+        released.set()
+        await patient.until(b"slow")
+        await idle.send(_again(b"two"))
+        await idle.until(b"two")
+    finally:
+        for client in (silent, dripping, used, patient, idle):
+            client.close()
+        await listener.close()
+
+
+async def _drip(client: RawClient) -> None:
+    """Send a head that never ends, until the server closes."""
+    with contextlib.suppress(ConnectionError):
+        await client.send(b"GET / HTTP/1.1\r\n")
+        while not client.reader.at_eof():
+            await client.send(b"x: y\r\n")
+            await asyncio.sleep(0.02)  # the pace of a slow client
+
+
+async def test_what_aiohttp_answers_by_itself_is_json_and_every_answer_is_guarded() -> None:
+    """An `Expect` that nobody knows, a fault, and a good answer: JSON where it is ours, and of no use to a web page."""
+    listener = await listen(_app(), "127.0.0.1", 0)
+    try:
+        for data, status in (
+            (request("/echo", b"hi", headers=("Expect: the-unexpected",)), b"400"),
+            (request("/broken", b"hi"), b"500"),
+            (request("/echo", b"hi"), b"200"),
+            (b"no http\r\n\r\n", b"400"),
+        ):
+            head, _, body = (await raw(listener.host, listener.port, data)).partition(b"\r\n\r\n")
+            assert head.split(b" ")[1] == status
+            assert body == b"hi" or set(json.loads(body)["error"]) == {"message", "type", "param", "code"}
+            for name, value in http_connection.GUARDS.items():
+                assert head.count(f"{name}: {value}".encode()) == 1, head
+    finally:
+        await listener.close()
