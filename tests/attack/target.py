@@ -7,7 +7,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
+
+import yaml
 
 from tests.cluster.harness import Cluster, Process, eventually
 from tests.fakes.hygiene import handles
@@ -113,13 +115,17 @@ class Target:
             writer.transport.abort()
         return bytes(got)
 
-    async def apply(self, config: str) -> None:
+    def config(self) -> dict[str, Any]:
+        """The config that the Edge began with, as data to be changed."""
+        return yaml.safe_load((self.cluster.folder / "edge.yaml").read_text(encoding="utf-8"))
+
+    async def apply(self, config: Mapping[str, Any]) -> None:
         """Let the Edge take a config over."""
-        ask = {"mode": "apply", "config": config, "source": str(self.cluster.folder / "edge.yaml")}
+        ask = {"mode": "apply", "config": yaml.safe_dump(config), "source": str(self.cluster.folder / "edge.yaml")}
         headers = {"Authorization": f"Bearer {self.token}"}
         answer = await self.cluster.client.post(f"{self.cluster.at('admin')}/config/refresh", json=ask, headers=headers)
         assert answer.status_code == 200, answer.text
-        assert answer.json()["restart_required"] == []
+        assert answer.json()["restart_required"] == [], answer.text
 
     async def started(self) -> int:
         """Requests that the engines have begun since they started."""
@@ -159,5 +165,6 @@ def _held(process: Process) -> tuple[int, int, int]:
     """Resident KiB, handles, lines of the log."""
     status = Path(f"/proc/{process.child.pid}/status").read_text(encoding="ascii")
     found = re.search(r"VmRSS:\s+(\d+) kB", status)
-    lines = process.log.read_bytes().count(b"\n")
+    # one line for each request is what is wanted
+    lines = sum(b" request " not in line for line in process.log.read_bytes().splitlines())
     return int(found[1]) if found else 0, len(handles(process.child.pid)), lines

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from tests.attack.target import EXAMPLES, LONG, Target
 
@@ -71,8 +70,8 @@ async def test_the_edge_does_what_it_says(target: Target, tmp_path: Path, port: 
 async def test_with_keys_nobody_gets_in_without_one(target: Target, tmp_path: Path) -> None:
     """The OpenAI port with keys in its config: the same holds, and every operation that needs a key refuses without."""
     keys = {"auth": {"api_keys": [{"name": "k", "sha256": hashlib.sha256(KEY.encode()).hexdigest()}]}}
-    await target.apply(yaml.safe_dump(target.cluster.edge_config() | keys))
+    await target.apply(target.config() | keys)
     try:
         await _run(target, tmp_path, "openai", KEY)
     finally:
-        await target.apply(yaml.safe_dump(target.cluster.edge_config()))
+        await target.apply(target.config())

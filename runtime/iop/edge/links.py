@@ -29,7 +29,7 @@ __all__ = ["LinkEvents", "LinkRun", "Links", "NodeDirectory", "NodeLink", "NodeO
 
 _log = logging.getLogger(__name__)
 
-#: connections that have not said hello yet; more are closed at once
+#: connections that have not said hello yet; for each one more the oldest is closed, as a node says hello at once
 MAX_STRANGERS = 256
 #: seconds that the owner of a node id has to answer, at most, when a newcomer claims the id
 PROBE_WITHIN = 5.0
@@ -58,13 +58,14 @@ class Links:
         self._wall = wall
         self._epochs = itertools.count(1)
         self._server: asyncio.Server | TlsServer | None = None
-        self._strangers: set[LinkConnection] = set()
+        self._strangers: dict[LinkConnection, None] = {}
         self._claims: dict[LinkConnection, Hello] = {}
         self._nodes: dict[str, NodeLink] = {}
         self._by_conn: dict[LinkConnection, NodeLink] = {}
         self._open: set[LinkConnection] = set()
         self._refused = TurnedAwayList()
         self._seldom = Seldom()
+        self._coming = Seldom()
         self._acknowledged = asyncio.Event()
         self._claiming = TaskSet()
         self._burying = TaskSet()
@@ -159,11 +160,11 @@ class Links:
     def on_open(self, conn: LinkConnection) -> None:
         """A stranger connected."""
         self._open.add(conn)
-        self._strangers.add(conn)
+        self._strangers[conn] = None
         if self._closing:
             conn.abort("the Edge is stopping")
         elif len(self._strangers) > MAX_STRANGERS:
-            conn.abort("too many connections without a hello")
+            next(iter(self._strangers)).abort("too many connections without a hello")
 
     def on_message(self, conn: LinkConnection, message: Message) -> None:
         """A message came: hello from a stranger, anything else from a node that was taken in."""
@@ -187,7 +188,7 @@ class Links:
     def on_lost(self, conn: LinkConnection, reason: str) -> None:
         """A connection is over. Only the link that this very connection carries is touched."""
         self._open.discard(conn)
-        self._strangers.discard(conn)
+        self._strangers.pop(conn, None)
         self._claims.pop(conn, None)
         link = self._by_conn.pop(conn, None)
         self._burying.start(self._bury(conn, link), name="closed connection")
@@ -195,7 +196,8 @@ class Links:
             return
         if self._nodes.get(link.node_id) is link:
             del self._nodes[link.node_id]
-        _log.info("node %s: link %d lost: %s", link.node_id, link.epoch, reason)
+        if self._coming.may_tell(link.node_id, f"{link.epoch} lost"):
+            _log.info("node %s: link %d lost: %s", link.node_id, link.epoch, reason)
         link.lost(reason)
 
     # taking nodes in
@@ -204,7 +206,7 @@ class Links:
         return LinkConnection("edge", self, dead_after=self._dead_after, seldom=self._seldom)
 
     def _hello(self, conn: LinkConnection, hello: Hello) -> None:
-        self._strangers.discard(conn)
+        self._strangers.pop(conn, None)
         code = self._directory.check(hello.node_id, hello.token, is_loopback(conn.peer[0]))
         if code is None and hello.common_protocol() is None:
             code = "protocol_mismatch"
@@ -247,7 +249,11 @@ class Links:
             return
         link = NodeLink(conn, hello, epoch=next(self._epochs), since=self._wall(), events=self._events)
         self._nodes[hello.node_id] = self._by_conn[conn] = link
-        _log.info("node %s: link %d from %s (version %s)", link.node_id, link.epoch, link.peer, hello.version or "?")
+        # a node that comes and goes all the time is told of as long as a person would read it; each event is in the feed
+        if self._coming.may_tell(link.node_id, f"{link.epoch}"):
+            _log.info(
+                "node %s: link %d from %s (version %s)", link.node_id, link.epoch, link.peer, hello.version or "?"
+            )
         link.configure(generation, self._dead_after, runtime)
         if self._going_away:
             conn.send(GoingAway())

@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Literal
 
 from iop.link import messages as m
+from iop.link.bounds import bounded
 from iop.link.codec import Codec
 from iop.link.errors import WireError
 from iop.link.flow import Flows
@@ -25,6 +26,9 @@ FROM_NODE = (m.Hello, m.Ready, m.ProviderHealth, m.Head, m.End, m.Credit, m.Ping
 
 #: the largest run number: it is a u32 in a body frame
 MAX_RUN = 2**32 - 1
+
+#: statuses that an engine's answer can have: three digits, and no interim answer
+FINAL = range(200, 1000)
 
 Role = Literal["edge", "node"]
 
@@ -92,6 +96,8 @@ class Session:
                 continue
             message = self._codec.decode(frame.payload)
             self._check(message)
+            if self._role == "edge":
+                message = bounded(message)
             if self._notice(message):
                 return message
         return None
@@ -173,6 +179,8 @@ class Session:
             self._frames.max_control = MAX_CONTROL
         elif isinstance(message, m.Hello):
             raise WireError("a second hello")
+        elif isinstance(message, m.Head) and message.status not in FINAL:
+            raise WireError(f"{message.status} is no status of a final answer")
 
     def _notice(self, message: m.Message) -> bool:
         """Keep the books; True when the caller shall see the message."""

@@ -39,6 +39,8 @@ MAX_REQUEST_ID = 128
 MAX_VALUE = 4096
 #: an engine could send any number of names under the allowed prefixes
 MAX_HEADERS = 64
+#: characters of all that is passed on: clients (Node's among them) refuse an answer whose head is over 16 KiB
+MAX_TOTAL = 8192
 
 
 def request_headers(items: Iterable[tuple[str, str]]) -> Headers:
@@ -63,11 +65,13 @@ def _select(items: Iterable[tuple[str, str]], allowed: frozenset[str], prefixes:
         token.strip().lower() for name, value in listed if name == "connection" for token in value.split(",")
     }
     found: dict[str, str] = {}
+    room = MAX_TOTAL
     for name, value in listed:
         if not _is_sendable(name, value) or name in of_this_hop or name in found:
             continue
-        if name in allowed or name.startswith(prefixes):
+        if (name in allowed or name.startswith(prefixes)) and len(name) + len(value) <= room:
             found[name] = value
+            room -= len(name) + len(value)
     return tuple(found.items())[:MAX_HEADERS]
 
 

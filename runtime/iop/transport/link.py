@@ -11,7 +11,7 @@ from typing import Protocol, cast
 
 from iop.link.errors import WireError
 from iop.link.messages import Credit, End, Message, Pong
-from iop.link.session import BodyPiece, Role, Session, SessionState
+from iop.link.session import BodyPiece, Role, Session
 from iop.transport.seldom import Seldom
 from iop.transport.timers import Ticker
 
@@ -50,8 +50,8 @@ class LinkHandler(Protocol):
 class LinkConnection(asyncio.Protocol):
     """One connected peer, at either end. All methods belong to the event loop's thread.
 
-    `open_within` and `dead_after` are in seconds. `seldom` bounds the log lines about peers that never got to a
-    hello. `peer` is the remote address as (host, port).
+    `open_within` and `dead_after` are in seconds. `seldom` bounds the log lines about peers that break the
+    rules. `peer` is the remote address as (host, port).
     """
 
     def __init__(
@@ -261,8 +261,7 @@ class LinkConnection(asyncio.Protocol):
 
     def _break(self, reason: str) -> None:
         if self.lost is None:
-            known = self._session.state is SessionState.OPEN
-            if known or self._seldom.may_tell(self.peer[0], reason):
+            if self._seldom.may_tell(self.peer[0], reason):
                 _log.warning("link with %s:%d closed: %s", *self.peer, reason)
             self.abort(reason)
 

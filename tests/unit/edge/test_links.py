@@ -275,11 +275,13 @@ async def test_a_mismatch_tells_what_each_end_speaks(edge):
 
 
 async def test_too_many_strangers_are_not_kept(edge, monkeypatch):
-    """Connections that say nothing are bounded; nodes still come in afterwards."""
+    """Connections that say nothing are bounded, the oldest go first; a node comes in all the same, and afterwards."""
     monkeypatch.setattr(module, "MAX_STRANGERS", 3)
-    for _ in range(5):
+    for number in range(1, 6):
         await edge.connect()
-    await until(lambda: sum(node.closed for node in edge.nodes) == 2)
+        await until(lambda number=number: len(edge.links._open) == min(number, 3))
+    await until(lambda: [node.closed for node in edge.nodes] == [True, True, False, False, False])
+    await edge.join(instance_id="i0")
     for node in edge.nodes:
         await node.close()
     edge.nodes.clear()

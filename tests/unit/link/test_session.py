@@ -232,3 +232,18 @@ def test_no_input_makes_anything_but_a_wire_error(role, opened, chunks):
     with contextlib.suppress(WireError):
         for chunk in chunks:
             give(target, chunk)
+
+
+@pytest.mark.parametrize("status", [-1, 0, 100, 101, 199, 1000])
+def test_a_head_has_the_status_of_a_final_answer(status):
+    """Any other would make the client's connection something else; the node that sends it is not heard further."""
+    edge, _ = pair()
+    with pytest.raises(WireError, match="no status"):
+        give(edge, raw(Head(run=1, status=status)))
+
+
+def test_a_nodes_words_are_cut_before_anybody_sees_them():
+    """The Edge's end keeps nothing of a length that a node chose."""
+    edge, _ = pair()
+    (end,) = give(edge, raw(End(run=1, outcome="failed", failure="made up", detail="x" * 500_000)))
+    assert (end.failure, len(end.detail)) == ("broken", 2000)

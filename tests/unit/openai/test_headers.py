@@ -98,3 +98,10 @@ def test_first_of_a_name_counts_and_the_number_is_bounded():
 def test_request_ids(value, good):
     """A client's id is kept when it is at most 128 printable ASCII characters."""
     assert valid_request_id(value) is good
+
+
+def test_all_headers_together_have_a_bound():
+    """Clients refuse an answer whose head is too long: what does not fit stays behind, short ones still pass."""
+    items = [(f"x-ratelimit-{n}", "v" * 3000) for n in range(10)] + [("retry-after", "1")]
+    found = answer_headers(items)
+    assert [name for name, _ in found] == ["x-ratelimit-0", "x-ratelimit-1", "retry-after"]
