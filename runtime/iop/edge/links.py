@@ -249,7 +249,7 @@ class Links:
             return
         link = NodeLink(conn, hello, epoch=next(self._epochs), since=self._wall(), events=self._events)
         self._nodes[hello.node_id] = self._by_conn[conn] = link
-        # a node that comes and goes all the time is told of as long as a person would read it; each event is in the feed
+        # one that comes and goes all the time fills no log; each event is in the feed
         if self._coming.may_tell(link.node_id, f"{link.epoch}"):
             _log.info(
                 "node %s: link %d from %s (version %s)", link.node_id, link.epoch, link.peer, hello.version or "?"
