@@ -115,14 +115,14 @@ def _http(tallies: Tallies) -> Iterator[Metric]:
 
 
 def _gauge(name: str, text: str, labels: Sequence[str], rows: Iterable[Row]) -> Metric:
-    family = GaugeMetricFamily(name, text, labels=labels)
-    for values, number in rows:
-        family.add_metric(values, float(number))
-    return family
+    return _filled(GaugeMetricFamily(name, text, labels=labels), rows)
 
 
 def _counter(name: str, text: str, labels: Sequence[str], rows: Iterable[Row]) -> Metric:
-    family = CounterMetricFamily(name, text, labels=labels)
+    return _filled(CounterMetricFamily(name, text, labels=labels), rows)
+
+
+def _filled(family: GaugeMetricFamily | CounterMetricFamily, rows: Iterable[Row]) -> Metric:
     for values, number in rows:
         family.add_metric(values, float(number))
     return family
