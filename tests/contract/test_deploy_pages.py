@@ -4,8 +4,9 @@ import re
 
 import yaml
 
-from iop.config.inventory import CONNECTION, Inventory, Ports
+from iop.config.inventory import Inventory, Ports
 from iop.config.inventory_hosts import CliTarget, Host, Provider
+from iop.config.inventory_listing import CONNECTION
 from iop.config.inventory_models import DirectRoute, Model
 from tests.fakes import pages
 

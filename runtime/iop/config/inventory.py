@@ -10,32 +10,18 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path, PurePath
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from iop.config.inventory_engines import EngineKind, deployed_kind, loopback_banner, remote_banner
-from iop.config.inventory_hosts import LOOPBACK, Host, InventoryPart, Port, Provider, unlike
+from iop.config.inventory_hosts import LOOPBACK, Host, InventoryPart, Name, Port, Provider, unlike
+from iop.config.inventory_listing import InventoryError, one_engine_kind, values
 from iop.config.inventory_models import Model
 from iop.config.inventory_source import environments, locate, unreadable
+from iop.config.scalars import Duration
 
-PORT_BASE_VARIABLE = "IOP_PORT_BASE"
-#: the host's variables that say how it is reached -> their names in the model
-CONNECTION = {
-    "address": "address",
-    "reached_by": "reached_by",
-    "user": "user",
-    "ssh_port": "ssh_port",
-    "python": "python",
-    "host_root": "root",
-    "service_user": "service_user",
-    "edge_address": "edge_address",
-    "ssh_config": "ssh_config",
-}
-
-
-class InventoryError(Exception):
-    """The inventory cannot be used; the text names the file and line where it is known."""
+__all__ = ["Inventory", "InventoryError", "Ports", "find_checkout", "load_inventory", "parse"]
 
 
 class Ports(InventoryPart):
@@ -54,7 +40,7 @@ class Inventory(InventoryPart):
     reachable from elsewhere.
     """
 
-    env: str
+    env: Name
     root: Path  # the checkout
     edge_id: str
     edge_host: str
@@ -66,6 +52,10 @@ class Inventory(InventoryPart):
     smoke_model: str
     engine_kind: EngineKind
     smoke_api_key_file: str | None = None  # from the root of the checkout; for an Edge that asks for keys
+    # for the playbooks alone, checked here so that a deploy does not fail over them half way
+    keep_releases: Annotated[int, Field(strict=True, ge=1)] | None = None
+    simulator_tokens_per_second: Annotated[float, Field(strict=True, gt=0)] | None = None
+    drain_wait: Duration | None = None
 
     @property
     def kind(self) -> Literal["loopback", "remote"]:
@@ -179,6 +169,9 @@ def load_inventory(target: str, root: Path | None = None, engine_kind: EngineKin
         found = parse(_listing(checkout, folder), checkout, os.environ)
     except ValidationError as error:
         raise InventoryError(_in_words(error, folder)) from error
+    if found.env != folder.name:  # else two environments would share a build folder, and stop each other
+        place = locate(folder, ["env"])
+        raise InventoryError(f"{place}: deploy_env is {found.env!r} in inventory/{folder.name}: name it as the folder")
     chosen = engine_kind or deployed_kind(found.home)
     return found.model_copy(update={"engine_kind": chosen}) if chosen else found
 
@@ -193,84 +186,9 @@ def find_checkout(start: Path) -> Path:
 
 def parse(listing: Mapping[str, Any], root: Path, environ: Mapping[str, str]) -> Inventory:
     """Make an `Inventory` of what `ansible-inventory --list` prints. Raises `InventoryError`, `ValidationError`."""
-    variables: dict[str, dict[str, Any]] = listing["_meta"]["hostvars"]
-    names = _group(listing, "nodes")
-    shared = variables[names[0]]
-    base = _port_base(shared, environ)
-    found = Inventory.model_validate(
-        {
-            "env": _literal(shared, "deploy_env"),
-            "root": root,
-            "edge_id": _literal(shared, "edge_id"),
-            "edge_host": _first(listing, "edge"),
-            "control_host": _first(listing, "control_plane"),
-            "builder": _first(listing, "builder"),
-            "ports": {name: _moved(port, base) for name, port in _literal(shared, "ports").items()},
-            "hosts": [_host(name, variables[name], base) for name in names],
-            "models": _literal(shared, "models"),
-            "smoke_model": _literal(shared, "smoke_model"),
-            "engine_kind": _literal(shared, "engine_kind"),
-            "smoke_api_key_file": _literal(shared, "smoke_api_key_file") if "smoke_api_key_file" in shared else None,
-        }
-    )
-    kinds = {name: _literal(variables[name], "engine_kind") for name in names}
-    if len(set(kinds.values())) > 1:
-        raise InventoryError(f"`engine_kind` must be the same for all hosts: {kinds}")
+    found = Inventory.model_validate({**values(listing, environ), "root": root})
+    one_engine_kind(listing)
     return found
-
-
-def _group(listing: Mapping[str, Any], group: str) -> list[str]:
-    names: list[str] = listing.get(group, {}).get("hosts", [])
-    if not names:
-        raise InventoryError(f"the group `{group}` has no hosts")
-    return names
-
-
-def _first(listing: Mapping[str, Any], group: str) -> str:
-    return _group(listing, group)[0]
-
-
-def _host(name: str, variables: Mapping[str, Any], base: int) -> dict[str, Any]:
-    providers = [
-        {**one, "engine_port": _moved(one.get("engine_port"), base)}
-        for one in (_literal(variables, "providers") if "providers" in variables else [])
-    ]
-    return {
-        "name": name,
-        "node_id": _literal(variables, "node_id"),
-        "alias": _literal(variables, "node_alias"),
-        "platform": _literal(variables, "node_platform"),
-        "arch": _literal(variables, "node_arch"),
-        "service_manager": _literal(variables, "service_manager"),
-        "cli_targets": _literal(variables, "cli_targets") if "cli_targets" in variables else {},
-        "providers": providers,
-        **{field: _literal(variables, spelt) for spelt, field in CONNECTION.items() if spelt in variables},
-    }
-
-
-def _port_base(shared: Mapping[str, Any], environ: Mapping[str, str]) -> int:
-    """What is added to each port: 0 for environments with fixed ports, else `port_base` or IOP_PORT_BASE."""
-    if "port_base" not in shared:
-        return 0
-    text = environ.get(PORT_BASE_VARIABLE) or str(_literal(shared, "port_base"))
-    if not text.isdecimal() or not 1024 <= int(text) <= 65000:
-        raise InventoryError(f"{PORT_BASE_VARIABLE} must be a number from 1024 to 65000, not {text!r}")
-    return int(text)
-
-
-def _moved(port: object, base: int) -> object:
-    """The port counted from `base`; what is no number is left for the model to refuse."""
-    return port + base if isinstance(port, int) and not isinstance(port, bool) else port
-
-
-def _literal(variables: Mapping[str, Any], name: str) -> Any:  # noqa: ANN401 - any JSON value, checked by the model
-    """A shared value. Raises `InventoryError` when it is missing, a template or a vault blob."""
-    if name not in variables:
-        raise InventoryError(f"the inventory lacks `{name}`")
-    text = json.dumps(variables[name])
-    if "{{" in text or "__ansible_vault" in text:
-        raise InventoryError(f"`{name}` must be a literal: fab and smoke read it without Ansible's templates and vault")
-    return variables[name]
 
 
 def _listing(checkout: Path, folder: Path) -> dict[str, Any]:

@@ -11,9 +11,13 @@ from iop.config.resources import ProviderType
 LOOPBACK = "127.0.0.1"
 #: the file that makes a host a real one, below the inventory's folder
 CONNECTION_FILE = "host_vars/{host}/connection.yml"
+#: the file that says what runs on it
+HOST_FILE = "host_vars/{host}/node.yml"
 
 Port = Annotated[int, Field(strict=True, ge=1, le=65535)]
 Capacity = Annotated[int, Field(strict=True, ge=1)]
+#: of an environment or a host: it becomes part of paths and of services' names, and an argument of ssh
+Name = Annotated[str, Field(strict=True, max_length=63, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
 Word = Annotated[str, Field(strict=True, min_length=1, pattern=r"^[^\s'\"]+$")]
 
 
@@ -49,7 +53,7 @@ class CliTarget(InventoryPart):
 class Host(InventoryPart):
     """A host and the one node on it. It is remote when it has an `address`, else it is this machine."""
 
-    name: str
+    name: Name
     node_id: str
     alias: str
     platform: Literal["macos", "linux", "windows"]

@@ -1,6 +1,6 @@
 """Where in the inventory's files a value stands, for messages: Ansible's own listing has no positions."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import yaml
@@ -35,11 +35,18 @@ def locate(folder: Path, loc: Sequence[int | str]) -> str:
 
 
 def unreadable(folder: Path) -> list[str]:
-    """`file:line:column: problem` of every file of the inventory that is no YAML: Ansible's message has no place."""
+    """`file:line:column: problem` of every file of the inventory that is no YAML or has a key twice.
+
+    Ansible's message has no place.
+    """
     found = []
     for file in sorted((*folder.rglob("*.yml"), *folder.rglob("*.yaml"))):
         try:
-            yaml.compose(file.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+            node = yaml.compose(file.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+            found += [
+                f"{file}:{key.start_mark.line + 1}:{key.start_mark.column + 1}: {key.value} stands here twice"
+                for key in _twice(node)
+            ]
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark
             place = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
@@ -76,6 +83,21 @@ def _mark(file: Path, keys: Sequence[int | str]) -> yaml.Mark | None:
             break
         found = node.start_mark
     return found
+
+
+def _twice(node: yaml.Node | None) -> Iterator[yaml.ScalarNode]:
+    """The keys of mappings that their mapping has before already."""
+    if isinstance(node, yaml.MappingNode):
+        seen = set()
+        for key, value in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                if key.value in seen:
+                    yield key
+                seen.add(key.value)
+            yield from _twice(value)
+    elif isinstance(node, yaml.SequenceNode):
+        for one in node.value:
+            yield from _twice(one)
 
 
 def _child(node: yaml.Node | None, name: str) -> yaml.Node | None:

@@ -1,6 +1,7 @@
 """iop.config.inventory: the only reader of the inventory."""
 
 import copy
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -125,12 +126,38 @@ def test_templates_and_vault_are_refused(name: str, value: object) -> None:
         {"providers": [{**SHARED["providers"][0], "capacity": True}]},
         {"providers": [{**SHARED["providers"][0], "colour": "red"}]},
         {"node_platform": "amiga"},
+        {"ports": [1, 2, 3, 4]},
+        {"providers": "vllm"},
+        {"providers": ["vllm"]},
+        {"providers": None},
+        {"deploy_env": "../../elsewhere"},
+        {"deploy_env": ""},
+        {"deploy_env": "a b"},
+        {"keep_releases": "lots"},
+        {"simulator_tokens_per_second": 0},
+        {"drain_wait": "soon"},
     ],
 )
 def test_wrong_values_are_refused(change: dict[str, object]) -> None:
     """Types are exact, unknown keys are refused, and the smoke model is served by every provider."""
     with pytest.raises(ValueError, match="validation error"):
         _parse(**change)
+
+
+@pytest.mark.parametrize("name", ["-oProxyCommand=x", "../box", "a b", "a;b", "{{ x }}", "x" * 64, "box\n"])
+def test_a_host_has_a_plain_name(name: str) -> None:
+    """It becomes part of paths and of services' names, and an argument of ssh."""
+    groups = {group: {"hosts": [name]} for group in GROUPS}
+    with pytest.raises(ValueError, match="String should"):
+        parse({"_meta": {"hostvars": {name: SHARED}}, **groups}, Path("/src"), {})
+
+
+def test_an_environment_has_the_name_of_its_folder(tmp_path: Path) -> None:
+    """A copied inventory would share build/<deploy_env>-runtime with the first one, and stop what runs there."""
+    shutil.copytree(ROOT / "inventory" / "local", tmp_path / "inventory" / "mine")
+    (tmp_path / "ansible.cfg").touch()
+    with pytest.raises(InventoryError, match=r"all.yml:\d+:13: deploy_env is 'local' in inventory/mine: name it as"):
+        load_inventory("mine", tmp_path)
 
 
 def test_missing_parts_are_named(tmp_path: Path) -> None:

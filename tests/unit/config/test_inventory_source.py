@@ -55,6 +55,16 @@ def test_every_file_that_is_no_yaml_is_named_with_its_place(folder: Path) -> Non
     assert second.startswith(f"{folder}/host_vars/a/node.yml: ")
 
 
+def test_a_key_that_stands_twice_is_named_with_its_place(folder: Path) -> None:
+    """At the top, below another key and in a list; the same key in two mappings is none."""
+    text = "ports:\n  admin: 1\n  admin: 2\nmodels:\n  - id: a\n  - id: b\n    id: c\nports: 3\n"
+    (folder / "group_vars" / "all.yml").write_text(text, encoding="utf-8")
+
+    places = [("3:3", "admin"), ("7:5", "id"), ("8:1", "ports")]
+    file = folder / "group_vars" / "all.yml"
+    assert unreadable(folder) == [f"{file}:{place}: {key} stands here twice" for place, key in places]
+
+
 def test_environments_are_the_folders(tmp_path: Path) -> None:
     """Files beside them are none."""
     for name in ("local", "dev"):
