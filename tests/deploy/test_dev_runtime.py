@@ -42,7 +42,7 @@ def test_deploy_then_nothing_to_do(site: Site) -> None:
     assert site.edge_status()["edge"]["instance_id"] == first["edge"]["instance_id"]
     assert (first["totals"]["capacity"], [node["state"] for node in first["nodes"]]) == (10, ["connected"] * 3)
     assert "curl -fsS" in run.text.partition("PLAY RECAP")[2]
-    assert site.fab_status()["well"] is True
+    assert site.status()["well"] is True
 
 
 def test_no_inventory_is_said(site: Site, tmp_path: Path) -> None:

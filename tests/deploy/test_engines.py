@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.deploy.conftest import ROOT, Site
+from tests.deploy.conftest import Site
+from tests.fakes.clone import ROOT
 
 
 @pytest.fixture
@@ -45,9 +46,9 @@ def test_the_users_own_engine_takes_the_place_of_ours_and_back(site: Site, own_e
     assert run.code == 0, run.text
     assert [name for name in site.pids() if name.endswith(".engine")] == []
     assert {name: pid for name, pid in before.items() if not name.endswith(".engine")} == site.pids()
-    assert site.fab_status()["banner"].startswith("LOOPBACK, ONE MACHINE: your own engine")
+    assert site.status()["banner"].startswith("LOOPBACK, ONE MACHINE: your own engine")
     assert site.make("dev", _behind(own_engine, "my-model")).report["changed"] == 0
 
     site.deployed()
     assert set(site.pids()) == set(before)
-    assert site.fab_status()["banner"].startswith("LOOPBACK, SIMULATED ENGINES")
+    assert site.status()["banner"].startswith("LOOPBACK, SIMULATED ENGINES")

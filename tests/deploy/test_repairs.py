@@ -7,7 +7,8 @@ import subprocess
 import sys
 import time
 
-from tests.deploy.conftest import QUICK_TEST, SERVICES, Site
+from tests.deploy.conftest import SERVICES, Site
+from tests.fakes.clone import QUICK_TEST
 
 
 def test_killed_processes_are_repaired(site: Site) -> None:
@@ -24,7 +25,7 @@ def test_killed_processes_are_repaired(site: Site) -> None:
     assert not set(after.values()) & set(before.values())
     services = [line for line in site.processes() if "iop-release=" in line]
     assert len(services) == len(SERVICES)
-    assert site.fab_status()["well"] is True
+    assert site.status()["well"] is True
 
 
 def test_failing_tests_stop_the_deploy(site: Site) -> None:

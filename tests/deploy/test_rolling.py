@@ -18,7 +18,8 @@ import httpx
 import openai
 import pytest
 
-from tests.deploy.conftest import HANGS, Site
+from tests.deploy.conftest import Site
+from tests.fakes.clone import LIMIT
 
 VERSION = "runtime/iop/__init__.py"
 NODE = "runtime/iop/commands/node.py"
@@ -93,7 +94,7 @@ def test_an_interrupted_roll_is_finished_under_load(site: Site, capsys: pytest.C
     _read_until(child, "TASK [source : Name the source]")
     second = site.make("dev")
     os.killpg(child.pid, signal.SIGINT)
-    text = child.communicate(timeout=HANGS)[0]
+    text = child.communicate(timeout=LIMIT)[0]
 
     assert second.code != 0
     assert "runs on this environment already" in second.text

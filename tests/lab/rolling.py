@@ -26,8 +26,9 @@ import httpx
 from iop.admin.forwards import Forwards
 from iop.config.inventory import Inventory, load_inventory
 from iop.domain.law import violations_of_status
+from tests.fakes.clone import Run
 from tests.lab.load import Failure, Load
-from tests.lab.site import LabSite, Run
+from tests.lab.site import LabSite
 
 CANNOT = 3
 SAMPLE_S = 0.5

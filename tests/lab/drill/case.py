@@ -11,8 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
+from tests.fakes.clone import Run, report_of
 from tests.lab.lab import HOSTS, Done
-from tests.lab.site import NODES, LabSite, Run
+from tests.lab.site import NODES, LabSite
 
 PROGRAMS = {
     "mac": {"iop.commands.control": 1, "iop.commands.edge": 1, "iop.commands.node": 1, "iop.commands.simulator": 1},
@@ -219,7 +220,7 @@ class Begun:
                     break
                 self._seen += data
         text = self._seen.decode(errors="replace")
-        return self._drill.kept(Run(self._child.wait(), text, _report(text)))
+        return self._drill.kept(Run(self._child.wait(), text, report_of(text)))
 
 
 def until(holds: Callable[[], bool], why: Callable[[], object] = lambda: "") -> None:
@@ -233,11 +234,3 @@ def until(holds: Callable[[], bool], why: Callable[[], object] = lambda: "") -> 
 def assert_done(done: Done) -> None:
     """A command on a host must work."""
     assert done.code == 0, done
-
-
-def _report(text: str) -> dict[str, Any]:
-    lines = [line for line in text.splitlines() if line.startswith("report: ")]
-    if not lines:
-        return {}
-    found: dict[str, Any] = json.loads((Path(lines[-1][8:]) / "deploy.json").read_text(encoding="utf-8"))
-    return found

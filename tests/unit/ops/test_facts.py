@@ -3,9 +3,7 @@
 import json
 import os
 import sys
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -14,35 +12,25 @@ from iop.admin.forwards import Forwards
 from iop.ops.facts import HostFacts, gather, wanted_ports
 from tests.fakes import fake_ssh
 from tests.fakes.ops_facts import RELEASE, well
+from tests.fakes.quiet_http import Quiet, served_by
 from tests.fakes.remote_inventory import NAMES, remote
 
 ROOT = Path(__file__).resolve().parents[3]
 
 
-class Plane(BaseHTTPRequestHandler):
+class Plane(Quiet):
     """Answers as an Edge and as a Control Plane that does not reach it."""
 
-    def do_GET(self) -> None:
+    def answer(self) -> None:
         body = {"/status": {"schema": 1, **well().edge}, "/edges": {"edges": [{"id": "edge-lab", "reachable": False}]}}
-        raw = json.dumps(body[self.path]).encode()
-        self.send_response(200)
-        self.send_header("content-length", str(len(raw)))
-        self.end_headers()
-        self.wfile.write(raw)
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        self.say(200, json.dumps(body[self.path]).encode())
 
 
 @pytest.fixture
 def port() -> Iterator[int]:
     """The port of a `Plane`."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), Plane) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-        thread.start()
-        yield server.server_address[1]
-        server.shutdown()
-        thread.join()
+    with served_by(Plane) as number:
+        yield number
 
 
 @pytest.fixture

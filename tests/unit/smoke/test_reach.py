@@ -1,9 +1,7 @@
 """How a smoke run reaches the system, and what it says when it cannot."""
 
 import os
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -12,32 +10,24 @@ from iop.admin.forwards import Forwards
 from iop.config.inventory import Inventory
 from smoke.reach import KEY_VARIABLE, Reach, api_key, edge_command, plain, reach, token_options, where
 from tests.fakes import fake_ssh
+from tests.fakes.quiet_http import Quiet, served_by
 from tests.fakes.remote_inventory import NAMES, remote
 from tests.fakes.smoke_story import inventory
 
 
-class Door(BaseHTTPRequestHandler):
+class Door(Quiet):
     """An OpenAI port that asks for the key `right`."""
 
-    def do_GET(self) -> None:
+    def answer(self) -> None:
         """Answer without a body."""
-        self.send_response(200 if self.headers.get("Authorization") == "Bearer right" else 401)
-        self.send_header("content-length", "0")
-        self.end_headers()
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        self.say(200 if self.headers.get("Authorization") == "Bearer right" else 401)
 
 
 @pytest.fixture
 def port() -> Iterator[int]:
     """The port of a `Door`."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), Door) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-        thread.start()
-        yield server.server_address[1]
-        server.shutdown()
-        thread.join()
+    with served_by(Door) as number:
+        yield number
 
 
 @pytest.fixture
