@@ -28,6 +28,8 @@ def _sync(options: argparse.Namespace) -> dict[str, Any]:
 
 def _helper(options: argparse.Namespace) -> dict[str, Any]:
     path, changed = app.write(options.into)
+    for old in prune.helpers(path, KEPT_HELPERS):
+        old.unlink(missing_ok=True)
     return {"changed": changed, "path": str(path), "sha256": sha256(path)}
 
 

@@ -1,6 +1,7 @@
 """iop_release.cli_releases: what the commands around a release tell."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -31,9 +32,15 @@ def test_sync_and_build_tell_what_they_would_do(tmp_path: Path, capsys: pytest.C
 
 
 def test_the_helper_writes_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """As one file, whose path and hash it tells."""
+    """As one file, whose path and hash it tells; of those of earlier sources the newest two stay."""
+    for number in range(4):
+        (tmp_path / f"iop_release-{number}.pyz").touch()
+        os.utime(tmp_path / f"iop_release-{number}.pyz", (number, number))
+
     told = _run(capsys, "helper", "--into", tmp_path)
 
     assert told["changed"] is True
     assert Path(str(told["path"])).name == f"iop_release-{str(told['sha256'])[:12]}.pyz"
     assert _run(capsys, "helper", "--into", tmp_path)["changed"] is False
+    mine = Path(str(told["path"])).name
+    assert {one.name for one in tmp_path.iterdir()} == {"iop_release-2.pyz", "iop_release-3.pyz", mine}
