@@ -3,7 +3,7 @@
 #   ENGINE=llama           real small models behind the providers instead of simulated ones
 #   ENGINE_URL=… ENGINE_MODEL=…   your own OpenAI-compatible engine behind them
 #   WALKS=2000             how many walks make walk takes
-#   MINUTES=3 SEED=…       of make chaos: how long, and the schedule of an earlier run
+#   MINUTES=3 SEED=…       of make chaos: how long, and the schedule of an earlier run; ENV=lab: on booted hosts
 #   REQUESTS=100000        of make soak
 #   ATTACK=long            make test-attack with more inputs, and new ones each time
 #   ARGS="…"               further options for ansible-playbook (ARGS="-e run_tests=false") or make mutants (ARGS=--walk)
@@ -156,8 +156,8 @@ lab-rolling: $(READY) ## redeploy a lab of its own under load: three commits to 
 	@$(PYTHON) -m tests.lab.rolling $(ARGS)
 
 .PHONY: chaos soak
-chaos: $(READY) ## faults under load by a seed: kills, freezes, cuts, drains, resizes; then judged (3 minutes)
-	@$(PYTHON) -m tests.bench.chaos --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(ARGS)
+chaos: $(READY) ## faults under load by a seed: kills, freezes, cuts, drains, resizes; then judged (3 minutes; ENV=lab: on booted hosts)
+	@$(PYTHON) -m tests.bench.chaos --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(filter lab,$(ENV)),--lab) $(ARGS)
 
 soak: $(READY) ## 100,000 requests: memory, files, threads and tasks of each process must stay flat (5 to 30 minutes)
 	@$(PYTHON) -m tests.bench.soak --requests $(REQUESTS) $(if $(SEED),--seed $(SEED)) $(ARGS)

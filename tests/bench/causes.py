@@ -7,11 +7,13 @@ from tests.bench.view import View
 #: seconds after a fault's end in which its effects may still come: a link that is found dead, a redial, a late probe
 AFTER_S = 5.0
 #: errors of work under way; a fault of a provider that had it, or of the Edge, explains them
-OF_PROVIDERS = frozenset({"upstream_unreachable", "upstream_broken", "upstream_timeout"})
+OF_PROVIDERS = frozenset({"upstream_unreachable", "upstream_broken", "upstream_timeout", "after the end"})
 #: errors of those who waited for a provider to come back
 OF_WAITING = frozenset({"queue_timeout", "no_provider_available"})
 #: errors of the direct route: its node is away, draining, or was lost under way
-OF_DIRECT = frozenset({"node_offline", "node_draining", "agent_failed", "upstream_unreachable", "upstream_broken"})
+OF_DIRECT = frozenset(
+    {"node_offline", "node_draining", "agent_failed", "upstream_unreachable", "upstream_broken", "after the end"}
+)
 #: faults that nobody but a waiting client may notice: what runs is finished first, or another one does it
 SOFT = frozenset(
     {"restart edge", "resize provider", "remove provider", "slow link", "kill control", "freeze control", "drain node",
@@ -37,7 +39,7 @@ def unexplained(run: View) -> list[Finding]:
 
 
 def _explains(run: View, fault: Done, answer: Answer) -> bool:
-    if answer.outcome in {"cut", "refused"}:  # the Edge itself was gone: it never ends an answer so
+    if answer.outcome in {"cut", "refused"} and answer.code is None:  # the Edge was gone: it never ends an answer so
         return fault.kind == "kill edge" and _overlap(fault, answer, AFTER_S)
     if answer.route == "direct":
         return answer.code in OF_DIRECT and _hits_agent(run, fault) and _overlap(fault, answer, run.begun.recovery_s)

@@ -1,10 +1,11 @@
 """Faults under load, by a seed: `make chaos`.
 
-    python -m tests.bench.chaos [--minutes 3] [--seed S] [--plan]
+    python -m tests.bench.chaos [--minutes 3] [--seed S] [--lab]
 
 Clients of every sort ask a whole installation again and again while its parts are killed, frozen, cut off, slowed down,
 drained and resized. The schedule follows from the seed alone. Everything that was seen goes to build/chaos/<run>/, and
-is judged there: exit code 0 when nothing was found, 1 when something was, 2 for wrong usage, 130 when it was stopped.
+is judged there: exit code 0 when nothing was found, 1 when something was, 2 for wrong usage, 3 when this machine cannot
+carry the lab.
 """
 
 import argparse
@@ -33,9 +34,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.chaos", description=__doc__.split("\n", 1)[0])
     parser.add_argument("--minutes", type=_minutes, default=3.0, metavar="N", help="of load with faults (3)")
     parser.add_argument("--seed", type=int, metavar="S", help="of an earlier run, to see its schedule again")
+    parser.add_argument("--lab", action="store_true", help="on three booted hosts of a lab of its own (Linux, root)")
     parser.add_argument("--plan", action="store_true", help="print the schedule and do nothing")
     options = parser.parse_args(argv)
     seed = random.SystemRandom().randrange(1, 10**6) if options.seed is None else options.seed
+    if options.lab:
+        from tests.bench.lab import main_lab  # the lab's tools are of Linux only
+
+        return main_lab(seed, options.minutes, say, only_plan=options.plan)
     targets = {
         "node": list(NODES), "provider": [p for p, _ in NODES.values()], "edge": ["edge"], "control": ["control"],
     }  # fmt: skip

@@ -50,15 +50,15 @@ LOOPBACK: Mapping[str, Kind] = {
     "kill engine": Kind("provider", (0.2, 6)),
     "kill edge": Kind("edge", (0, 0)),
     "kill control": Kind("control", (0.2, 4), 1),
-    "freeze node": Kind("node", (0.3, 7)),
+    "freeze node": Kind("node", (0.3, 9)),
     "freeze engine": Kind("provider", (0.3, 7)),
-    "freeze edge": Kind("edge", (0.3, 6), 1),
+    "freeze edge": Kind("edge", (0.3, 8), 1),
     "freeze control": Kind("control", (0.3, 4), 1),
     "stop node": Kind("node", (0.2, 4)),
     "restart edge": Kind("edge", (0, 0), 1),
     "cut link": Kind("node", (0.3, 5)),
     "reset link": Kind("node", (0, 0)),
-    "silence link": Kind("node", (0.3, 7)),
+    "silence link": Kind("node", (0.3, 9)),
     "slow link": Kind("node", (2, 6)),
     "engine answers 500": Kind("provider", (1, 6)),
     "engine answers garbage": Kind("provider", (1, 5)),
@@ -68,6 +68,21 @@ LOOPBACK: Mapping[str, Kind] = {
     "drain node": Kind("node", (0.5, 6)),
     "resize provider": Kind("provider", (1, 8), 4),
     "remove provider": Kind("provider", (0.5, 6)),
+}
+
+#: what can be done to booted hosts and their services; the Edge's host keeps its cable, by which the clients come
+LAB: Mapping[str, Kind] = {
+    "cut host": Kind("host", (0.5, 25), 3),
+    "lose packets of host": Kind("host", (4, 15), 3),
+    "freeze host": Kind("host", (0.5, 25), 3),
+    "crash host": Kind("host", (1, 8), 2),
+    "reset engine port": Kind("host", (1, 6), 1),
+    "kill node": Kind("node", (0, 0), 3),
+    "kill engine": Kind("provider", (0, 0), 3),
+    "kill edge": Kind("edge", (0, 0), 2),
+    "kill control": Kind("control", (0, 0), 1),
+    "drain node": Kind("node", (1, 8), 2),
+    "resize provider": Kind("provider", (1, 10), 4),
 }
 
 

@@ -18,8 +18,6 @@ from tests.fakes.hygiene import is_idle
 
 CLIENTS, DIRECT = 22, 2
 TELL_S = 5.0
-ENGINES_S = 0.7
-CALM_WITHIN_S = 60.0
 #: what a fault that cannot be done raises
 UNDOABLE = (AssertionError, OSError, ValueError, TimeoutError, httpx.HTTPError, AdminRefused, AdminUnreachable)
 
@@ -34,6 +32,8 @@ class ChaosRun:
     history: History
     tell: Callable[[str], None]
     mix: Mix = field(default_factory=Mix)
+    engines_s: float = 0.7  # seconds between two looks at the engines' counters
+    calm_s: float = 60.0  # the longest until 0/0 and all ready, once the clients are done
 
     def __post_init__(self) -> None:
         """The clock starts now."""
@@ -88,8 +88,7 @@ class ChaosRun:
             except UNDOABLE as error:
                 trouble = f"{type(error).__name__}: {error}"[:1000]
             del self._now[fault.number]
-            kinds = {"provider": self.begun.slots, "node": self.begun.nodes}
-            where = {word: fault.target for word, known in kinds.items() if fault.target in known}
+            where = self.site.hits(fault)
             self.history.add(
                 Done(
                     self.clock(), fault.number, fault.kind, fault.target, began, self.clock(), **where, trouble=trouble
@@ -126,7 +125,7 @@ class ChaosRun:
             return is_idle(status) and all(one["state"] == "ready" for one in status["provider_snapshots"])
 
         try:
-            await eventually(calm, f"0/0 and all ready {when}", within=CALM_WITHIN_S)
+            await eventually(calm, f"0/0 and all ready {when}", within=self.calm_s)
         except (AssertionError, aiohttp.ClientError, TimeoutError) as error:
             self.history.add(Trouble(self.clock(), str(error)[:1000]))
 
@@ -145,7 +144,7 @@ class ChaosRun:
         while True:
             for provider, (life, stats) in (await self.site.engines()).items():
                 self.history.add(Engine(self.clock(), provider, life, stats))
-            await asyncio.sleep(ENGINES_S)
+            await asyncio.sleep(self.engines_s)
 
     async def _progress(self) -> None:
         while True:

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -18,7 +18,7 @@ from tests.cluster.held import HeldCluster
 
 #: short, so that a run of minutes meets each of them
 OPTIONS: dict[str, Any] = {
-    "link": {"dead_after": "2s"},
+    "link": {"dead_after": "4s"},
     "probe": {"every": "2s"},
     "stream": {"keepalive_after": "2s", "write_timeout": "10s", "idle_timeout": "12s"},
     "engine": {"answer_timeout": "12s"},
@@ -28,8 +28,8 @@ OPTIONS: dict[str, Any] = {
     # the holder's, which do not change: with the real ones in the file, each refresh would ask for a restart
     "listen": dict.fromkeys(("openai", "nodes", "admin"), "127.0.0.1:0"),
 }
-#: 15 s between two redials at most, 2 s of silence until a link is dead, 5 s until a probe is, one more probe after
-#: 2 s, 15 s for the new process and for a machine with other work
+#: 15 s between two dials at most, 4 s of silence until a link is dead, 5 s until a probe is, one more probe after
+#: 2 s, 14 s for a machine with other work
 RECOVERY_S = 40.0
 #: how each engine wants to be left
 ON_DISCONNECT = {"mac-mlx-vllm": "cancel", "gx10-vllm": "cancel_streams", "onexplayer-lemonade": "finish"}
@@ -57,6 +57,9 @@ class Site(Protocol):
     @property
     def admin(self) -> str:
         """Base URL of the admin API."""
+
+    def hits(self, fault: Fault) -> dict[str, str]:
+        """What it hits, as fields of the record: `provider` or `node`, or neither."""
 
     async def begin(self, fault: Fault) -> None:
         """Do it."""
@@ -171,6 +174,11 @@ class Loopback:
     def admin(self) -> str:
         """Base URL of the admin API."""
         return self._made.at("admin")
+
+    def hits(self, fault: Fault) -> dict[str, str]:
+        """The provider or the node that the fault names."""
+        kinds: dict[str, Mapping[str, object]] = {"provider": self._whole, "node": NODES}
+        return {word: fault.target for word, known in kinds.items() if fault.target in known}
 
     async def begin(self, fault: Fault) -> None:
         """Do it. Raises what the call that does it raises."""

@@ -1,16 +1,19 @@
 """The schedule of a chaos run follows from its seed alone."""
 
-from tests.bench.plan import LOOPBACK, Kind, plan, replay
+import pytest
+
+from tests.bench.plan import LAB, LOOPBACK, Kind, plan, replay
 
 TARGETS = {
     "node": ["n1", "n2"], "provider": ["p1", "p2"], "edge": ["edge"], "control": ["control"], "host": ["h1"],
 }  # fmt: skip
 
 
-def test_a_seed_gives_the_same_schedule_again_and_another_one_another() -> None:
+@pytest.mark.parametrize("kinds", [LOOPBACK, LAB], ids=["loopback", "lab"])
+def test_a_seed_gives_the_same_schedule_again_and_another_one_another(kinds: dict[str, Kind]) -> None:
     """Kinds, targets, times and what a kind leaves open are all in it."""
-    assert plan(1, 180, LOOPBACK, TARGETS) == plan(1, 180, LOOPBACK, TARGETS)
-    assert plan(1, 180, LOOPBACK, TARGETS) != plan(2, 180, LOOPBACK, TARGETS)
+    assert plan(1, 180, kinds, TARGETS) == plan(1, 180, kinds, TARGETS)
+    assert plan(1, 180, kinds, TARGETS) != plan(2, 180, kinds, TARGETS)
 
 
 def test_the_schedule_of_a_seed_does_not_change() -> None:
