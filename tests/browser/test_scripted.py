@@ -153,7 +153,7 @@ async def test_ten_thousand_wait_and_a_thousand_events_a_second(look: Watched) -
     async with control_plane(edge) as url:
         await look.open(url)
         await look.sees("#verdict", "Full: 10,000 requests wait in line.")
-        await look.sees("#line", "in line before the oldest event that is kept")
+        await look.sees("#line", "came before the oldest event that is kept")
         await look.sees("#line .more", re.compile(r"and [\d,]+ more"))
         await look.sees(".provider:has-text('p1')", "500 of 500 in use")
         await look.sees(".provider:has-text('p1')", "a cell is 10 slots")
@@ -199,6 +199,7 @@ async def test_events_of_an_earlier_edge_process_are_not_mixed_in(look: Watched)
     async with control_plane(edge) as url:
         await look.open(url)
         await look.sees("#line", "old-waits")
+        await look.sees("#events", "old-waits waits")
         streams = edge.feed
         edge.boot("second")
         edge.ask("new-runs", *(f"new-{number}" for number in range(40)))

@@ -55,7 +55,13 @@ export class Client {
     const sent = token ? { ...headers, authorization: `Bearer ${token}` } : headers;
     let response;
     try {
-      response = await fetch(path, { headers: sent, signal, cache: "no-store", credentials: "omit", redirect: "error" });
+      response = await fetch(path, {
+        headers: sent,
+        signal,
+        cache: "no-store",
+        credentials: "omit",
+        redirect: "error",
+      });
     } catch {
       throw new Refused("The Control Plane does not answer.", 0);
     }
@@ -91,6 +97,9 @@ function unlessSilent(reader) {
 }
 
 function parse(block) {
-  const data = block.split("\n").filter((line) => line.startsWith("data:")).map((line) => line.slice(5));
+  const data = block
+    .split("\n")
+    .filter((line) => line.startsWith("data:"))
+    .map((line) => line.slice(5));
   return data.length ? JSON.parse(data.join("\n")) : null;
 }

@@ -63,6 +63,12 @@ const SHAPES = {
 
 /* A small sign beside a word that says the same: good, note, warn, bad or away. */
 export function sign(level) {
-  const shape = svg("path", { d: SHAPES[level], fill: "none", stroke: "currentColor", "stroke-width": 2, "stroke-linejoin": "round" });
+  const shape = svg("path", {
+    d: SHAPES[level],
+    fill: "none",
+    stroke: "currentColor",
+    "stroke-width": 2,
+    "stroke-linejoin": "round",
+  });
   return svg("svg", { class: "sign", viewBox: "0 0 16 16", "aria-hidden": "true" }, shape);
 }

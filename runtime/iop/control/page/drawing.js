@@ -33,17 +33,45 @@
 globalThis.iopDrawing = (() => {
   const NS = "http://www.w3.org/2000/svg";
   const LIGHT = {
-    p1: "#2f6bd0", p2: "#0a8574", p3: "#8250c4", p4: "#b2491f", p5: "#bf3989", p6: "#667000", p7: "#00799e", p8: "#6e6259",
-    queue: "#9a6700", ink: "#1b1f24", muted: "#57606a", rule: "#d8dee4", paper: "#ffffff",
+    p1: "#2f6bd0",
+    p2: "#0a8574",
+    p3: "#8250c4",
+    p4: "#b2491f",
+    p5: "#bf3989",
+    p6: "#667000",
+    p7: "#00799e",
+    p8: "#6e6259",
+    queue: "#9a6700",
+    ink: "#1b1f24",
+    muted: "#57606a",
+    rule: "#d8dee4",
+    paper: "#ffffff",
   };
   const DARK = {
-    p1: "#79a8f7", p2: "#45c4a8", p3: "#bd9bf0", p4: "#f0936a", p5: "#f088bd", p6: "#b9c552", p7: "#57c3e4", p8: "#bcaea3",
-    queue: "#e0b13c", ink: "#e8eaed", muted: "#a0a8b3", rule: "#363c44", paper: "#1b1f24",
+    p1: "#79a8f7",
+    p2: "#45c4a8",
+    p3: "#bd9bf0",
+    p4: "#f0936a",
+    p5: "#f088bd",
+    p6: "#b9c552",
+    p7: "#57c3e4",
+    p8: "#bcaea3",
+    queue: "#e0b13c",
+    ink: "#e8eaed",
+    muted: "#a0a8b3",
+    rule: "#363c44",
+    paper: "#1b1f24",
   };
   const SCALE = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600];
   const STRANGE = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Zl}\p{Zp}]/u;
-  const HUES = 8, LEAST = 200;
-  const LEFT = 34, RIGHT = 10, TOP = 6, AXIS = 22, ROW = 18, BETWEEN = 20;
+  const HUES = 8,
+    LEAST = 200;
+  const MARGIN = 34,
+    RIGHT = 10,
+    TOP = 6,
+    AXIS = 22,
+    ROW = 18,
+    BETWEEN = 20;
   let drawn = 0;
 
   const paint = (name) => {
@@ -88,7 +116,10 @@ globalThis.iopDrawing = (() => {
   function area(known, x, top, bottom) {
     if (!known.length) return "";
     const along = known.map((s) => `L${x(s.at)} ${top(s)}H${x(s.until)}`).join("");
-    const back = [...known].reverse().map((s) => `L${x(s.until)} ${bottom(s)}H${x(s.at)}`).join("");
+    const back = [...known]
+      .reverse()
+      .map((s) => `L${x(s.until)} ${bottom(s)}H${x(s.at)}`)
+      .join("");
     return `M${x(known[0].at)} ${bottom(known[0])}${along}${back}Z`;
   }
 
@@ -101,11 +132,15 @@ globalThis.iopDrawing = (() => {
   }
 
   /* Legend entries in rows; widths are estimates, since text cannot be measured before it is shown. */
-  function legend(entries, width) {
-    let x = LEFT, row = 0;
+  function legend(entries, width, start) {
+    let x = start,
+      row = 0;
     const placed = entries.map(({ text, fill }) => {
       const wide = 24 + text.length * 6.2;
-      if (x > LEFT && x + wide > width) { x = LEFT; row += 1; }
+      if (x > start && x + wide > width) {
+        x = start;
+        row += 1;
+      }
       const at = { text, fill, x, row };
       x += wide;
       return at;
@@ -115,50 +150,85 @@ globalThis.iopDrawing = (() => {
 
   function describe(known, providers, capacity) {
     if (!known.length) return "Nothing is known of this time.";
-    const used = known.map((s) => sum(s.inFlight, providers)), last = known[known.length - 1];
+    const used = known.map((s) => sum(s.inFlight, providers)),
+      last = known[known.length - 1];
     const most = (count) => Math.max(...known.map(count));
-    const per = providers.map(({ id, capacity: own }) => `${plain(id)} at most ${most((s) => s.inFlight[id] || 0)} of ${own}`);
-    return `At most ${Math.max(...used)} of ${capacity} slots in use and ${most((s) => s.queued)} waiting; ` +
-      `at the end ${used[used.length - 1]} in use and ${last.queued} waiting. ${per.join(", ")}.`;
+    const per = providers.map(
+      ({ id, capacity: own }) => `${plain(id)} at most ${most((s) => s.inFlight[id] || 0)} of ${own}`,
+    );
+    return (
+      `At most ${Math.max(...used)} of ${capacity} slots in use and ${most((s) => s.queued)} waiting; ` +
+      `at the end ${used[used.length - 1]} in use and ${last.queued} waiting. ${per.join(", ")}.`
+    );
   }
 
   function timeline(svg, data, options = {}) {
     const width = Math.max(LEAST, options.width || svg.clientWidth || 720);
     const height = Math.max(LEAST, options.height || svg.clientHeight || 240);
-    const { from, to, providers } = data, origin = options.origin ?? from;
-    const known = steps(data), most = Math.max(1, ...known.map((s) => s.queued));
-    const key = legend([...providers.map(({ id }, i) => ({ text: plain(id, 40), fill: colour(i) })),
-      { text: "waiting", fill: paint("queue") }], width);
-    const floor = height - AXIS - key.height, line = TOP + 14 + (floor - TOP) * 0.22, roof = line + BETWEEN;
+    const { from, to, providers } = data,
+      origin = options.origin ?? from;
+    const known = steps(data),
+      most = Math.max(1, ...known.map((s) => s.queued));
     const highest = Math.max(1, data.capacity, ...known.map((s) => Math.max(s.capacity, sum(s.inFlight, providers))));
-    const x = (at) => round(LEFT + ((at - from) / Math.max(1e-9, to - from)) * (width - LEFT - RIGHT));
+    const left = Math.max(MARGIN, 12 + 6.5 * String(Math.max(most, highest)).length); // room for the numbers
+    const named = providers.map(({ id }, i) => ({ text: plain(id, 40), fill: colour(i) }));
+    const key = legend([...named, { text: "waiting", fill: paint("queue") }], width, left);
+    const floor = height - AXIS - key.height,
+      line = TOP + 14 + (floor - TOP) * 0.22,
+      roof = line + BETWEEN;
+    const x = (at) => round(left + ((at - from) / Math.max(1e-9, to - from)) * (width - left - RIGHT));
     const y = (slots) => round(floor - (slots / highest) * (floor - roof));
     const yq = (queued) => round(line - (queued / most) * (line - TOP - 12));
     const parts = [];
     let below = () => 0;
     providers.forEach(({ id }, i) => {
-      const under = below, over = (s) => under(s) + (s.inFlight[id] || 0);
-      const d = area(known, x, (s) => y(over(s)), (s) => y(under(s)));
+      const under = below,
+        over = (s) => under(s) + (s.inFlight[id] || 0);
+      const d = area(
+        known,
+        x,
+        (s) => y(over(s)),
+        (s) => y(under(s)),
+      );
       parts.push(make("path", { d, fill: colour(i), stroke: paint("paper"), "stroke-width": 0.75 }));
       below = over;
     });
-    parts.push(make("path", { d: area(known, x, (s) => yq(s.queued), () => line), fill: paint("queue") }));
+    parts.push(
+      make("path", {
+        d: area(
+          known,
+          x,
+          (s) => yq(s.queued),
+          () => line,
+        ),
+        fill: paint("queue"),
+      }),
+    );
     const edge = known.map((s, i) => `${i ? "L" : "M"}${x(s.at)} ${y(s.capacity)}H${x(s.until)}`).join("");
-    parts.push(make("path", { d: edge, fill: "none", stroke: paint("ink"), "stroke-width": 1.5, "stroke-dasharray": "5 3" }));
+    parts.push(
+      make("path", { d: edge, fill: "none", stroke: paint("ink"), "stroke-width": 1.5, "stroke-dasharray": "5 3" }),
+    );
     parts.push(...frame()); // over the areas, whose edges would hide it
     const top = known.length ? known[known.length - 1].capacity : data.capacity;
     parts.push(label(width - RIGHT, y(top) - 5, `capacity ${top}`, { "text-anchor": "end", fill: paint("ink") }));
 
     function frame() {
-      const rule = (at) => make("path", { d: `M${LEFT} ${at}H${width - RIGHT}`, stroke: paint("rule"), fill: "none" });
-      const left = (at, text) => label(LEFT - 6, at + 4, text, { "text-anchor": "end" });
+      const rule = (at) => make("path", { d: `M${left} ${at}H${width - RIGHT}`, stroke: paint("rule"), fill: "none" });
+      const mark = (at, text) => label(left - 6, at + 4, text, { "text-anchor": "end" });
       const made = [
-        rule(line), rule(floor), left(yq(most), most), left(line, 0), left(y(data.capacity), data.capacity), left(floor, 0),
-        label(LEFT, TOP + 6, "waiting"), label(LEFT, roof - 5, "slots in use"),
+        rule(line),
+        rule(floor),
+        mark(yq(most), most),
+        mark(line, 0),
+        mark(y(data.capacity), data.capacity),
+        mark(floor, 0),
+        label(left, TOP + 6, "waiting"),
+        label(left, roof - 5, "slots in use"),
       ];
-      if (highest > data.capacity && y(data.capacity) - y(highest) > 12) made.push(left(y(highest), highest));
-      for (const second of ticks(from, to, origin, width - LEFT - RIGHT)) {
-        const at = x(origin + second), anchor = at > width - RIGHT - 16 ? "end" : at < LEFT + 12 ? "start" : "middle";
+      if (highest > data.capacity && y(data.capacity) - y(highest) > 12) made.push(mark(y(highest), highest));
+      for (const second of ticks(from, to, origin, width - left - RIGHT)) {
+        const at = x(origin + second),
+          anchor = at > width - RIGHT - 16 ? "end" : at < left + 12 ? "start" : "middle";
         made.push(make("path", { d: `M${at} ${floor}v4`, stroke: paint("muted") }));
         const text = second === 0 && options.zero ? options.zero : `${String(second).replace("-", "\u2212")} s`;
         made.push(label(at, floor + 16, text, { "text-anchor": anchor }));
@@ -175,7 +245,11 @@ globalThis.iopDrawing = (() => {
     const title = make("title", { id: `${id}-title` }, options.title || "Slots in use and waiting, over time");
     const desc = make("desc", { id: `${id}-desc` }, describe(known, providers, data.capacity));
     const own = {
-      id, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-labelledby": title.id, "aria-describedby": desc.id,
+      id,
+      viewBox: `0 0 ${width} ${height}`,
+      role: "img",
+      "aria-labelledby": title.id,
+      "aria-describedby": desc.id,
       "font-family": "system-ui, sans-serif",
     };
     for (const [name, value] of Object.entries(own)) svg.setAttribute(name, value);

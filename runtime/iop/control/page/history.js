@@ -67,7 +67,8 @@ export class History {
     const points = [];
     for (const bucket of this.#buckets) {
       points.push({ at: bucket.at, ...bucket.high, queued: bucket.queued, capacity: bucket.capacity });
-      if (bucket.last) points.push({ at: bucket.until, inFlight: bucket.last, queued: bucket.lastQueued, capacity: bucket.capacity });
+      if (bucket.last)
+        points.push({ at: bucket.until, inFlight: bucket.last, queued: bucket.lastQueued, capacity: bucket.capacity });
     }
     return { from: to - WINDOW_S, to, capacity, providers, points };
   }
@@ -86,11 +87,26 @@ export class History {
     if (newest && at < newest.at + STEP_S) {
       if (used > newest.used) Object.assign(newest, { used, high: { inFlight: { ...this.#now } } });
       newest.queued = Math.max(newest.queued, this.#queued);
-      Object.assign(newest, { until: at, guess, last: { ...this.#now }, lastQueued: this.#queued, capacity: this.#capacity });
+      Object.assign(newest, {
+        until: at,
+        guess,
+        last: { ...this.#now },
+        lastQueued: this.#queued,
+        capacity: this.#capacity,
+      });
       return;
     }
-    this.#buckets.push({ at, until: at, used, high: { inFlight: { ...this.#now } }, queued: this.#queued,
-      capacity: this.#capacity, last: null, lastQueued: 0, guess });
+    this.#buckets.push({
+      at,
+      until: at,
+      used,
+      high: { inFlight: { ...this.#now } },
+      queued: this.#queued,
+      capacity: this.#capacity,
+      last: null,
+      lastQueued: 0,
+      guess,
+    });
     // the last one before the window stays: it says what held when the window began
     while (this.#buckets.length > 1 && this.#buckets[1].at < at - WINDOW_S) this.#buckets.shift();
   }

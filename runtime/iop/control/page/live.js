@@ -43,7 +43,7 @@ export class Live {
   }
 
   async #looking() {
-    for (let failures = 0; !this.#stopped; ) {
+    for (let failures = 0; !this.#stopped;) {
       failures = (await this.#look()) ? 0 : failures + 1;
       await this.#pause(document.hidden ? HIDDEN_LOOK_MS : pauseAfter(failures));
     }
@@ -66,7 +66,7 @@ export class Live {
   }
 
   async #reading() {
-    for (let failures = 0; !this.#stopped; ) {
+    for (let failures = 0; !this.#stopped;) {
       if (document.hidden || this.model.status === null || this.model.stale) await this.#pause(LOOK_MS);
       else {
         failures = (await this.#read()) ? 0 : failures + 1;

@@ -41,12 +41,16 @@ export class Model {
 
   /* Seconds since the shown status was true. */
   get age() {
-    return this.#takenAt === null ? Infinity : this.now() - this.#takenAt + (this.status.control.stale ? this.status.control.age_s : 0);
+    return this.#takenAt === null
+      ? Infinity
+      : this.now() - this.#takenAt + (this.status.control.stale ? this.status.control.age_s : 0);
   }
 
   /* The Edge's clock now, in seconds; it stands still while what is shown is stale, as the waits do. */
   get clock() {
-    return Date.parse(this.status.observed_at) / 1000 + (this.status.control.stale ? 0 : Math.min(this.age, STALE_AFTER_S));
+    return (
+      Date.parse(this.status.observed_at) / 1000 + (this.status.control.stale ? 0 : Math.min(this.age, STALE_AFTER_S))
+    );
   }
 
   /* The number from which to read the events: after the newest taken, else as far back as the Edge keeps them. */

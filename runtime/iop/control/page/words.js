@@ -28,7 +28,15 @@ export function wall(iso) {
   return today ? CLOCK.format(date) : `${DAY.format(date)} ${CLOCK.format(date)}`;
 }
 
-const LEVELS = { ready: "good", connected: "good", draining: "note", removing: "note", suspect: "warn", down: "bad", offline: "away" };
+const LEVELS = {
+  ready: "good",
+  connected: "good",
+  draining: "note",
+  removing: "note",
+  suspect: "warn",
+  down: "bad",
+  offline: "away",
+};
 export const level = (state) => LEVELS[state] ?? "warn";
 
 const MEANS = {
@@ -54,21 +62,36 @@ export function sentence(event) {
   const node = name(event.node_id ?? "?", 60);
   const because = event.reason === null ? "" : `: ${name(event.reason, 160)}`;
   switch (event.type) {
-    case "queued": return `${request} waits${model}`;
-    case "granted": return `${request} got a slot of ${provider}`;
-    case "returned": return `${request} is in line again, ${provider} had not begun${because}`;
-    case "ended": return `${request} ${ENDED[event.outcome] ?? "ended"} on ${provider}${because}`;
-    case "refused": return `${request} was turned away${model}${because}`;
-    case "expired": return `${request} waited in vain${model}${because}`;
-    case "abandoned": return `${request} left the line: its client went away`;
-    case "adopted": return `work found running on ${provider} holds a slot`;
-    case "capacity": return `${provider} has ${many(event.provider?.capacity ?? 0, "slot")} now`;
-    case "provider": return `${provider} is now ${name(event.reason ?? "changed", 200)}`;
-    case "node": return `node ${node} is now ${name(event.reason ?? "changed", 200)}`;
-    case "direct_started": return `${request} went straight to ${node}${model}`;
-    case "direct_ended": return `${request} ${ENDED[event.outcome] ?? "ended"} on ${node}${because}`;
-    case "gap": return `events ${event.from} to ${event.to} were missed`;
-    default: return `${name(event.type, 40)} ${request}${because}`;
+    case "queued":
+      return `${request} waits${model}`;
+    case "granted":
+      return `${request} got a slot of ${provider}`;
+    case "returned":
+      return `${request} is in line again, ${provider} had not begun${because}`;
+    case "ended":
+      return `${request} ${ENDED[event.outcome] ?? "ended"} on ${provider}${because}`;
+    case "refused":
+      return `${request} was turned away${model}${because}`;
+    case "expired":
+      return `${request} waited in vain${model}${because}`;
+    case "abandoned":
+      return `${request} left the line: its client went away`;
+    case "adopted":
+      return `work found running on ${provider} holds a slot`;
+    case "capacity":
+      return `${provider} has ${many(event.provider?.capacity ?? 0, "slot")} now`;
+    case "provider":
+      return `${provider} is now ${name(event.reason ?? "changed", 200)}`;
+    case "node":
+      return `node ${node} is now ${name(event.reason ?? "changed", 200)}`;
+    case "direct_started":
+      return `${request} went straight to ${node}${model}`;
+    case "direct_ended":
+      return `${request} ${ENDED[event.outcome] ?? "ended"} on ${node}${because}`;
+    case "gap":
+      return `events ${event.from} to ${event.to} were missed`;
+    default:
+      return `${name(event.type, 40)} ${request}${because}`;
   }
 }
 
