@@ -65,7 +65,8 @@ async def test_who_waits_is_known_to_a_page_that_comes_later(look: Watched, thre
         await look.open(three_nodes.at("control", "control"))
         waiters = look.page.locator(".waiter")
         await expect(waiters).to_have_count(3, timeout=PATIENCE)
-        waits = [float((await row.locator(".waits").inner_text()).removesuffix(" s")) for row in await waiters.all()]
+        texts = await waiters.locator(".waits").all_inner_texts()  # of one moment
+        waits = [float(text.removesuffix(" s")) for text in texts]
         assert waits == sorted(waits, reverse=True)
 
 
