@@ -83,7 +83,7 @@ def _talk(seed: int, role: str) -> Iterator[bytes]:
 
 
 @pytest.mark.parametrize("role", ["edge", "node"])
-@settings(max_examples=20_000 if LONG else 1500, deadline=None, derandomize=not LONG)
+@settings(max_examples=20_000 if LONG else 600, deadline=None, derandomize=not LONG)
 @given(seed=st.integers(0, 2**64))
 def test_changed_messages_are_events_or_the_end(role: Any, seed: int) -> None:
     """Whatever a field holds, a session gives events or says WireError; its books keep nothing that was not opened."""
