@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from iop.admin.client import AdminClient, AdminRefused, AdminUnreachable
+from iop.admin.client import AdminClient
 from iop.admin.forwards import Forwards, Urls
 from iop.config.inventory import load_inventory
 from iop.ops.token import admin_token
@@ -22,6 +22,7 @@ from tests.bench.load import Mix
 from tests.bench.plan import LAB, Fault, plan, replay
 from tests.bench.record import HISTORY, Begun, History, Trouble
 from tests.bench.run import ChaosRun
+from tests.bench.site import ask_edge
 from tests.bench.view import view
 from tests.cluster.harness import DEADLINE, eventually
 from tests.fakes.hygiene import FAULTS
@@ -59,6 +60,7 @@ class LabPlace:
     lab: Lab
     urls: Urls
     token: str
+    edge_id: str
     slots: dict[str, int]
     hosts: dict[str, str]  # provider -> host
     ports: dict[str, int]  # provider -> its engine's port
@@ -93,6 +95,11 @@ class LabPlace:
     def admin(self) -> str:
         """Base URL of the admin API."""
         return self.urls.admin
+
+    @property
+    def control(self) -> str:
+        """URL of the Edge's status at the Control Plane."""
+        return f"{self.urls.control}/edges/{self.edge_id}/status"
 
     def hits(self, fault: Fault) -> dict[str, str]:
         """A host is its node, and its engine's provider."""
@@ -192,19 +199,7 @@ class LabPlace:
             raise AssertionError(f"the refresh was refused: {answer.body}")
 
     async def _ask(self, call: Callable[[AdminClient], Any]) -> Any:
-        def once() -> Any:
-            with AdminClient(self.admin, token=self.token, timeout=10.0) as edge:
-                return call(edge)
-
-        async def answered() -> tuple[Any]:
-            try:
-                return (await asyncio.to_thread(once),)
-            except (AdminUnreachable, AdminRefused) as error:
-                if isinstance(error, AdminRefused) and error.status != 503:
-                    raise
-                raise OSError(str(error)) from error
-
-        return (await eventually(answered, "the Edge takes the change", within=2 * DEADLINE))[0]
+        return await ask_edge(AdminClient(self.admin, token=self.token, timeout=10.0), call, within=2 * DEADLINE)
 
 
 def main_lab(seed: int, minutes: float, tell: Callable[[str], None], *, only_plan: bool) -> int:
@@ -261,7 +256,7 @@ async def _lab(site: LabSite, seed: int, minutes: float, schedule: Sequence[Faul
         urls = await asyncio.to_thread(forwards.open)
         token = admin_token(inventory)
         place = LabPlace(
-            site.lab, urls, token, slots, {name: host for name, (host, _) in engines.items()},
+            site.lab, urls, token, inventory.edge_id, slots, {name: host for name, (host, _) in engines.items()},
             {name: one.engine_port for name, (_, one) in engines.items()},
         )  # fmt: skip
         run = ChaosRun(begun, place, schedule, history, print, mix=MIX, engines_s=5.0, calm_s=2 * RECOVERY_S)

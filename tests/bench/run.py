@@ -115,6 +115,7 @@ class ChaosRun:
         if (answered, most, waited) != (slots + 1, slots, 1):
             words = f"of {slots + 1} at once {answered} were answered, {most} in flight and {waited} in line at most"
             self.history.add(Trouble(self.clock(), f"the last burst: {words}"))
+        await self._control_sees_it(http)
         for provider, (life, stats) in (await self.site.engines()).items():
             self.history.add(Engine(self.clock(), provider, life, stats, final=True))
         self.history.add(Ended(self.clock()))
@@ -127,6 +128,19 @@ class ChaosRun:
         try:
             await eventually(calm, f"0/0 and all ready {when}", within=self.calm_s)
         except (AssertionError, aiohttp.ClientError, TimeoutError) as error:
+            self.history.add(Trouble(self.clock(), str(error)[:1000]))
+
+    async def _control_sees_it(self, http: aiohttp.ClientSession) -> None:
+        """The Control Plane has found the Edge again, and shows the same counts."""
+
+        async def fresh() -> bool:
+            async with asyncio.timeout(5.0), http.get(self.site.control) as answer:
+                seen = await answer.json()
+            return seen["control"]["stale"] is False and seen["totals"] == self.watch.latest["totals"]
+
+        try:
+            await eventually(fresh, "the Control Plane shows the Edge as it is")
+        except (AssertionError, aiohttp.ClientError, KeyError) as error:
             self.history.add(Trouble(self.clock(), str(error)[:1000]))
 
     async def _events_are_read(self) -> None:

@@ -58,6 +58,10 @@ class Site(Protocol):
     def admin(self) -> str:
         """Base URL of the admin API."""
 
+    @property
+    def control(self) -> str:
+        """URL of the Edge's status at the Control Plane."""
+
     def hits(self, fault: Fault) -> dict[str, str]:
         """What it hits, as fields of the record: `provider` or `node`, or neither."""
 
@@ -175,6 +179,11 @@ class Loopback:
         """Base URL of the admin API."""
         return self._made.at("admin")
 
+    @property
+    def control(self) -> str:
+        """URL of the Edge's status at the Control Plane."""
+        return f"http://{self._made.processes['control'].ready['control']}/edges/edge-test/status"
+
     def hits(self, fault: Fault) -> dict[str, str]:
         """The provider or the node that the fault names."""
         kinds: dict[str, Mapping[str, object]] = {"provider": self._whole, "node": NODES}
@@ -278,21 +287,20 @@ class Loopback:
             raise AssertionError(f"the refresh was refused: {answer.body}")
 
     async def _ask(self, call: Callable[[AdminClient], Any]) -> Any:
-        """Ask the Edge; one that is away or frozen is asked again until it answers."""
         token = (self._made.folder / "admin.token").read_text(encoding="ascii").strip()
+        return await ask_edge(AdminClient(self.admin, token=token, timeout=5.0), call, within=DEADLINE)
 
-        def once() -> Any:
-            with AdminClient(self.admin, token=token, timeout=5.0) as edge:
-                return call(edge)
 
-        async def answered() -> tuple[Any]:
-            try:
-                return (await asyncio.to_thread(once),)
-            except AdminRefused as error:
-                if error.status == 503:  # it is stopping
-                    raise OSError(str(error)) from error
+async def ask_edge(edge: AdminClient, call: Callable[[AdminClient], Any], *, within: float) -> Any:
+    """Ask the Edge; one that is away, frozen or stopping is asked again until it answers. Closes the client."""
+
+    async def answered() -> tuple[Any]:
+        try:
+            return (await asyncio.to_thread(call, edge),)
+        except (AdminUnreachable, AdminRefused) as error:
+            if isinstance(error, AdminRefused) and error.status != 503:
                 raise
-            except AdminUnreachable as error:
-                raise OSError(str(error)) from error
+            raise OSError(str(error)) from error
 
-        return (await eventually(answered, "the Edge takes the change", within=DEADLINE))[0]
+    with edge:
+        return (await eventually(answered, "the Edge takes the change", within=within))[0]
