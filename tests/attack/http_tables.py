@@ -110,6 +110,27 @@ HOSTS = [
     )
 ]  # fmt: skip
 
+#: requests that a page of another origin can make a browser send
+ORIGINS = [
+    Case(f"Origin {origin!r}", _get(b"Origin: " + origin + b"\r\n" + CLOSE))
+    for origin in (
+        b"https://evil.example", b"null", b"", b"http://localhost.evil.example", b"http://127.0.0.1.nip.io",
+        b"http://evil@",
+        b"http://127.0.0.1@evil.example", b"http://localhost:80@evil", b"file://", b"http://[::1].evil", b"http://10.0.0.1",
+        b"http://localhost, https://evil.example", b"http://localhost\r\nOrigin: https://evil.example",
+        b"localhost", b"\xff",
+    )
+] + [
+    Case(f"a simple request: {kind!r}", _post(b"Origin: https://evil.example\r\nSec-Fetch-Site: cross-site\r\n"
+                                              b"Content-Type: " + kind + b"\r\nContent-Length: 2\r\n" + CLOSE, b"{}"))
+    for kind in (b"text/plain", b"application/x-www-form-urlencoded", b"multipart/form-data; boundary=x")
+] + [
+    Case("a preflight", _get(b"Origin: https://evil.example\r\nAccess-Control-Request-Method: POST\r\n" + CLOSE,
+                             line=b"OPTIONS /healthz HTTP/1.1\r\n")),
+    Case("an own preflight", _get(b"Origin: http://localhost:3000\r\nAccess-Control-Request-Method: POST\r\n" + CLOSE,
+                                  line=b"OPTIONS /healthz HTTP/1.1\r\n"), (405,)),
+]  # fmt: skip
+
 #: keys and tokens that are none: told so, wherever one is asked for (the Control Plane has nothing to guard: 405)
 KEYS = [
     Case(f"Authorization {value!r}", _post(b"Authorization: " + value + b"\r\nContent-Type: application/json\r\n"

@@ -4,14 +4,14 @@ import asyncio
 
 import pytest
 
-from tests.attack.http_tables import FRAMING, HOSTS, KEYS, LINES, PATHS, Case
+from tests.attack.http_tables import FRAMING, HOSTS, KEYS, LINES, ORIGINS, PATHS, Case
 from tests.attack.target import Target, replies
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 #: what keeps a browser from making anything of an answer
 GUARDS = ("x-content-type-options", "content-security-policy", "cross-origin-resource-policy", "x-request-id")
-TABLES = {"framing": FRAMING, "hosts": HOSTS, "keys": KEYS, "lines": LINES, "paths": PATHS}
+TABLES = {"framing": FRAMING, "hosts": HOSTS, "keys": KEYS, "origins": ORIGINS, "lines": LINES, "paths": PATHS}
 AT_ONCE = 8
 
 
@@ -26,6 +26,8 @@ async def _try(target: Target, port: str, case: Case) -> str | None:
             return f"{case.name}: no JSON: {said[:200]!r}"
         if not set(GUARDS).issubset(reply.headers):
             return f"{case.name}: lacks {set(GUARDS) - set(reply.headers)}"
+        if any(name.startswith("access-control-") for name in reply.headers):
+            return f"{case.name}: grants something to other origins"
     if len(statuses) != 1 or statuses[0] not in case.answers:
         return f"{case.name}: {statuses} {got[0].body if got else b''!r}"
     return None
