@@ -123,7 +123,8 @@ export function situation(model) {
 /* {text, level, detail} of how fresh the picture is. */
 export function freshness(model) {
   const { status, trouble } = model;
-  if (status === null) return { level: "warn", text: "no status yet", detail: trouble };
+  if (status === null)
+    return { level: "warn", text: "no status yet", detail: trouble === null ? null : name(trouble, 300) };
   const told = wall(status.observed_at);
   if (status.control.stale) {
     const because = status.control.trouble ? ` (${name(status.control.trouble, 200)})` : "";

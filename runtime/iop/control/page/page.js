@@ -73,6 +73,7 @@ function ask() {
   live?.stop();
   live = null;
   find("#main").hidden = find("#foot").hidden = true;
+  show(find("#notice"), false);
   say(find("#fresh"), "a token is needed");
   set(find("#fresh"), "data-level", "note");
   if (client.token !== null) say(find("#ask-note"), "The Control Plane does not know that token.");
