@@ -46,7 +46,17 @@ async def _run(target: Target, folder: Path, port: str, token: str | None) -> No
     (folder / "schemathesis.toml").write_text(CONFIG, encoding="utf-8")
     document = await _document(target, port, guarded=token == KEY)
     (folder / "openapi.json").write_text(json.dumps(document), encoding="utf-8")
-    options = ["--max-examples", str(EXAMPLES), "--workers", "1", "--request-timeout", "30", "--no-color"]
+    options = [
+        "--max-examples",
+        str(EXAMPLES),
+        "--workers",
+        "1",
+        "--request-timeout",
+        "60",
+        "--no-color",
+        "--suppress-health-check",
+        "all",
+    ]
     options += [] if LONG else ["--generation-deterministic"]
     # a drain may be ended twice, and a stream of events has no end
     options += ["--exclude-checks", "use_after_free", "--exclude-path", "/events"] if port == "admin" else []
