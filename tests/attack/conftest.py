@@ -11,7 +11,7 @@ from tests.cluster.harness import cluster
 #: small bounds, so that whatever runs into one does so soon
 OPTIONS = {
     "http": {"max_body": "1MiB"},
-    "stream": {"idle_timeout": "3s", "keepalive_after": "1s"},
+    "stream": {"idle_timeout": "20s", "keepalive_after": "1s"},
     "queue": {"max_wait": "5s", "offline_grace": "2s"},
 }
 

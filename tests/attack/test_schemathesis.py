@@ -18,7 +18,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 CONFIG = """
 [checks]
 not_a_server_error = { expected-statuses = ["2xx", "3xx", "4xx", 502, 503, 504] }
-positive_data_acceptance = { expected-statuses = ["2xx", 400, 401, 403, 404, 409, 422, 502, 503, 504] }
+positive_data_acceptance = { expected-statuses = ["2xx", 400, 401, 403, 404, 409, 415, 422, 502, 503, 504] }
 """
 KEY = "sk-attack-0123456789"
 
@@ -30,7 +30,7 @@ async def _document(target: Target, port: str, *, guarded: bool) -> dict[str, An
     for name, field in (("ChatRequest", "messages"), ("ResponsesRequest", "input")):
         schemas[name]["properties"]["model"] = {"enum": ["pool", "agent"]}
         said = {field: [{"role": "user", "content": "hi"}]}
-        schemas[name]["examples"] = [{"model": m, "stream": s} | said for m in ("pool", "agent") for s in (False, True)]
+        schemas[name]["examples"] = [{"model": "pool", "stream": True} | said, {"model": "agent"} | said]
     for path, entry in document["paths"].items():
         if path.startswith("/providers/"):
             entry["parameters"][0]["schema"] = {"enum": [*target.cluster.capacities, "nobody"]}
