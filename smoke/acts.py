@@ -3,7 +3,7 @@
 import asyncio
 
 from smoke.client import Endpoint
-from smoke.rounds import Act, Stage
+from smoke.stage import Act, Stage
 
 
 def burst(endpoint: Endpoint, *, more: int) -> Act:

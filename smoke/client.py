@@ -59,6 +59,7 @@ class _Answer:
     headers: dict[str, str] = field(default_factory=dict)
     text: str = ""
     error: str | None = None
+    code: str | None = None
     whole: bool = False
 
 
@@ -95,7 +96,7 @@ class Client:
                 else:
                     read_whole(await response.aread(), answer)
         except httpx.HTTPError as error:
-            answer.error = f"{type(error).__name__}: {error}"
+            answer.error = answer.error or f"{type(error).__name__}: {error}"  # what the stream told says more
 
 
 def read_line(line: str, answer: _Answer) -> None:
@@ -118,6 +119,7 @@ def read_line(line: str, answer: _Answer) -> None:
         answer.whole = True
     elif kind in ("response.failed", "error") or event.get("error"):
         answer.error = answer.error or data[:KEPT_TEXT]
+        answer.code = answer.code or _code(event)
     elif kind == "response.output_text.delta":
         answer.text += str(event.get("delta") or "")
     for choice in event.get("choices") or ():
@@ -133,6 +135,7 @@ def read_whole(body: bytes, answer: _Answer) -> None:
         return
     if answer.status != 200 or not isinstance(data, dict) or data.get("error"):
         answer.error = f"HTTP {answer.status}: {json.dumps(data)[:KEPT_TEXT]}"
+        answer.code = _code(data) if isinstance(data, dict) else None
         return
     answer.whole = True
     answer.text = "".join(_words(choice.get("message") or {}) for choice in data.get("choices") or ())
@@ -155,6 +158,14 @@ async def connect(base_url: str, key: str | None = None) -> AsyncIterator[Client
 def _words(message: dict[str, Any]) -> str:
     """The text of a message or delta; a reasoning model may think before it speaks."""
     return str(message.get("content") or message.get("reasoning_content") or "")
+
+
+def _code(told: dict[str, Any]) -> str | None:
+    """The code of an error object, of an error event of either endpoint, or of a response that failed."""
+    response = told.get("response")
+    inside = told.get("error") or (response.get("error") if isinstance(response, dict) else None)
+    code = inside.get("code") if isinstance(inside, dict) else told.get("code")
+    return str(code) if code is not None else None
 
 
 def _record(ask: Ask, answer: _Answer, seconds: float, *, left: bool) -> Request:
@@ -180,4 +191,6 @@ def _record(ask: Ask, answer: _Answer, seconds: float, *, left: bool) -> Request
         queue_ms=int(queue) if queue.isdecimal() else None,
         seconds=round(seconds, 3),
         text=answer.text[:KEPT_TEXT],
+        code=answer.code,
+        retry_after=answer.headers.get("retry-after"),
     )

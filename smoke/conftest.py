@@ -4,6 +4,7 @@ Workers and `--dist loadgroup` are set here and not by an ini file, so that xdis
 """
 
 import os
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -12,15 +13,18 @@ import pytest
 
 from iop.admin.forwards import Forwards
 from iop.config.inventory import Inventory
-from smoke import report, target
-from smoke.history import Environment, History, merge
-from smoke.judge import closing_line, judge
+from smoke import evidence, target
+from smoke.history import Environment, History, Reported, merge, now
+from smoke.judgement import closing_line, judge
 from smoke.reach import Reach, plain, reach
 from smoke.rounds import Bench
 
 ROOT = Path(__file__).resolve().parents[1]
 #: the cases are two kinds: those that take slots, one after the other, and a few that only read beside them
 WORKERS = 3
+
+#: the mark of cases that never run by accident
+DISRUPTIVE = "disruptive"
 
 RUN = pytest.StashKey["Run"]()
 
@@ -33,15 +37,24 @@ class Run:
         self.folder = folder
         self.environment = environment
         self.outcomes: dict[str, str] = {}
+        self.skips: dict[str, str] = {}
         self.forwards = Forwards(inventory)
         self.reach = plain(inventory)
         self.line: str | None = None
+        self.report: Path | None = None
         self.blockers: list[str] = []
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Keep the worst outcome of each test's phases."""
+        """Keep the worst outcome of each test's phases, and why it was skipped."""
+        name = report.nodeid.split("::", 1)[-1]
         if report.when == "call" or report.outcome != "passed":
-            self.outcomes[report.nodeid.split("::", 1)[-1]] = report.outcome
+            self.outcomes[name] = report.outcome
+        if report.skipped and isinstance(report.longrepr, tuple):
+            self.skips[name] = report.longrepr[2].removeprefix("Skipped: ")
+
+    def tested(self) -> list[Reported]:
+        """The outcomes as records."""
+        return [Reported(now(), name, what, self.skips.get(name, "")) for name, what in sorted(self.outcomes.items())]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -49,6 +62,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("smoke", "iop smoke suite")
     group.addoption("--target", metavar="NAME", help="the environment: a folder below inventory/ (dev, local)")
     group.addoption("--inventory", type=Path, metavar="DIR", help="an inventory folder elsewhere: …/inventory/<name>")
+    group.addoption(
+        "--token-file", default="", metavar="FILE", help="the admin token, for -m disruptive (where a deploy keeps it)"
+    )
     group.addoption(
         "--quiet-wait", type=float, default=60.0, metavar="S", help="seconds to wait for a whole and idle pool (60)"
     )
@@ -63,10 +79,17 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
         inventory = target.find(config.option.target, config.option.inventory, ROOT)
     except target.TargetError as error:
         raise pytest.UsageError(str(error)) from error
+    if _disruptive(config) and not inventory.smoke_disruptive:
+        knob = f"smoke_disruptive: true in inventory/{inventory.env}/group_vars/all.yml"
+        raise pytest.UsageError(f"-m disruptive: {inventory.env} does not allow to take its nodes away ({knob} does)")
     if config.option.collectonly:
         return
-    folder = _new_folder(inventory.home / "smoke")
-    config.stash[RUN] = Run(inventory, folder, target.environment(inventory))
+    try:
+        folder = _new_folder(inventory.home / "smoke")
+    except OSError as error:
+        raise pytest.UsageError(f"the evidence has no place: {error}") from error
+    arguments = [str(one) for one in config.invocation_params.args]
+    config.stash[RUN] = Run(inventory, folder, target.environment(inventory, arguments))
     if config.option.xmlpath is None:
         config.option.xmlpath = str(folder / "junit.xml")
     if hasattr(config.option, "numprocesses"):
@@ -78,10 +101,19 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """In the process that reports, listen to the tests' outcomes."""
+    config.addinivalue_line("markers", f"{DISRUPTIVE}: takes something away; only -m {DISRUPTIVE} runs it")
     if (run := config.stash.get(RUN, None)) is not None:
         run.reach = reach(run.inventory, run.forwards)
         config.pluginmanager.register(run, "smoke-run")
         History(run.folder, "controller").append(run.environment)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what takes something away, unless it was asked for by its name."""
+    if not _disruptive(config):
+        left_out = [item for item in items if item.get_closest_marker(DISRUPTIVE)]
+        items[:] = [item for item in items if item not in left_out]
+        config.hook.pytest_deselected(items=left_out)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -109,27 +141,27 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     run = session.config.stash.get(RUN, None)
     if run is None:
         return
+    History(run.folder, "controller").append(*run.tested())
     judgement = judge(merge(run.folder))
     if session.exitstatus == pytest.ExitCode.OK and not judgement.ok:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
     run.line = closing_line(judgement, list(run.outcomes.values()))
-    report.write(run.folder, judgement, run.outcomes, run.line)
-    run.blockers = list(dict.fromkeys(blocker.reason for blocker in judgement.blockers))
+    run.report = evidence.write(run.folder, judgement, run.outcomes, run.line)
+    run.blockers = list(judgement.reasons)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Say what stood in the way, and where the evidence is."""
+    """Say what stood in the way."""
     run = config.stash.get(RUN, None)
     if run is None:
         return
     for reason in run.blockers:
         terminalreporter.write_line(f"BLOCKER: {reason}", red=True)
-    terminalreporter.write_line(f"evidence: {run.folder / 'report.md'}")
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Say the one line that sums it up, after everything pytest has to say."""
+    """Say where the evidence is, and the one line that sums it up, after everything pytest has to say."""
     run = config.stash.get(RUN, None)
     if run is None:
         return
@@ -137,6 +169,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     if run.line is not None:
         terminal = config.pluginmanager.get_plugin("terminalreporter")
         if terminal is not None:
+            terminal.write_line(f"evidence: {run.report}")
             terminal.write_line(run.line)
 
 
@@ -168,8 +201,14 @@ def worker(request: pytest.FixtureRequest) -> str:
     return str(getattr(request.config, "workerinput", {}).get("workerid", "main"))
 
 
+def _disruptive(config: pytest.Config) -> bool:
+    """Whether `-m` asks for the cases that take something away."""
+    return re.search(rf"(?<!not )\b{DISRUPTIVE}\b", config.option.markexpr) is not None
+
+
 def _new_folder(parent: Path) -> Path:
-    """Make the folder of this run; its name tells when, and is unique on this machine."""
+    """Make the folder of this run, and remove the oldest. Its name tells when, and is unique on this machine."""
     folder = parent / f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{os.getpid()}"
     folder.mkdir(parents=True)
+    evidence.prune(parent)
     return folder

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from smoke.history import Environment, Request, Seen
-from smoke.verdicts import Verdict
+from smoke.view import Verdict
 
 #: what every case of single answers must have asked: (stream)
 _FORMS = (False, True)
@@ -31,6 +31,9 @@ def judge_answers(env: Environment, requests: list[Request]) -> list[Verdict]:
 
 def missing(env: Environment, status: Mapping[str, Any]) -> list[str]:
     """Say which nodes and providers the status lacks, shows not ready or with other slots: blockers of all else."""
+    edge = status["edge"]["id"]
+    if edge != env.edge_id:
+        return [f"the Edge there is {edge}, not {env.edge_id}: another environment holds the ports"]
     nodes = {node["id"]: node for node in status["nodes"]}
     providers = {entry["provider_id"]: entry for entry in status["provider_snapshots"]}
     found = []

@@ -5,7 +5,7 @@ Edge's own event numbers.
 """
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,8 +13,12 @@ import msgspec
 
 #: the merged file of a run; a worker's own file is `history-<worker>.jsonl`
 MERGED = "history.jsonl"
+#: the case of blockers that stand for lines that cannot be read
+UNREADABLE = "history"
 
-RoundKind = Literal["capacity", "order", "cli_beside", "left_queued", "left_streaming"]
+RoundKind = Literal[
+    "capacity", "order", "cli_beside", "left_queued", "left_streaming", "drained", "killed", "cut", "line_full"
+]
 Outcome = Literal["ok", "failed", "left"]
 
 
@@ -32,6 +36,8 @@ class Environment(msgspec.Struct, frozen=True, tag=True):
     smoke_model: str
     cli_model: str | None
     hosts: dict[str, str] = {}  # real hosts: name -> address; empty on loopback
+    command: str = ""  # how the run was started
+    runner: str = ""  # what it ran on: versions of Python and pytest, the system
 
     @property
     def capacity(self) -> int:
@@ -52,6 +58,7 @@ class Round(msgspec.Struct, frozen=True, tag=True):
     seq_to: int
     cli_id: str | None = None
     leaver: str | None = None
+    node: str | None = None  # the node that was taken away
 
 
 class Request(msgspec.Struct, frozen=True, tag=True):
@@ -71,6 +78,8 @@ class Request(msgspec.Struct, frozen=True, tag=True):
     queue_ms: int | None
     seconds: float
     text: str
+    code: str | None = None  # of an error that was told in the API's own form, in a body or in the stream
+    retry_after: str | None = None
 
 
 class Snapshot(msgspec.Struct, frozen=True, tag=True):
@@ -116,7 +125,23 @@ class Blocker(msgspec.Struct, frozen=True, tag=True):
     reason: str
 
 
-Record = Environment | Round | Request | Snapshot | Logged | Engine | Seen | Blocker
+class Reported(msgspec.Struct, frozen=True, tag=True):
+    """What pytest says of one test: passed, failed or skipped; `reason` tells why it was skipped."""
+
+    at: float
+    test: str
+    outcome: str
+    reason: str = ""
+
+
+class Finished(msgspec.Struct, frozen=True, tag=True):
+    """The last record of a whole history: the run came to its end, and wrote this many records before this one."""
+
+    at: float
+    records: int
+
+
+Record = Environment | Round | Request | Snapshot | Logged | Engine | Seen | Blocker | Reported | Finished
 
 _ENCODER = msgspec.json.Encoder()
 
@@ -134,14 +159,18 @@ class History:
 
 
 def read(path: Path) -> list[Record]:
-    """Read a history file; a line that cannot be read becomes a `Blocker` that names it. Raises OSError."""
+    """Read a history file; lines that cannot be read become one `Blocker` that names the first. Raises OSError."""
     decoder = msgspec.json.Decoder(Record)
     records: list[Record] = []
+    unread: list[str] = []
     for number, line in enumerate(path.read_bytes().splitlines(), start=1):
         try:
             records.append(decoder.decode(line))
         except msgspec.MsgspecError as error:
-            records.append(Blocker(0.0, "history", f"{path.name}:{number} cannot be read: {error}"))
+            unread.append(f"{path.name}:{number} cannot be read: {error}")
+    if unread:
+        more = f" (and {len(unread) - 1} further lines)" if len(unread) > 1 else ""
+        records.append(Blocker(0.0, UNREADABLE, unread[0] + more))
     return records
 
 
@@ -149,10 +178,20 @@ def merge(folder: Path) -> list[Record]:
     """Merge the workers' files into `history.jsonl`, remove them, and return all records in order of time."""
     parts = sorted(folder.glob("history-*.jsonl"))
     records = sorted((record for part in parts for record in read(part)), key=lambda record: record.at)
+    records.append(Finished(now(), len(records)))
     write(folder / MERGED, records)
     for part in parts:
         part.unlink()
     return records
+
+
+def cut_short(records: Sequence[Record]) -> str:
+    """Why these cannot be all records of a run; empty when they are. Lines that cannot be read tell for themselves."""
+    last = next((record for record in records if isinstance(record, Finished)), None)
+    if last is None:
+        return "the history has no end: the run was interrupted, or the file was cut off"
+    here = sum(not (isinstance(record, Blocker) and record.case == UNREADABLE) for record in records) - 1
+    return f"{here} of {last.records} records are in the history" if here < last.records else ""
 
 
 def write(path: Path, records: Iterable[Record]) -> None:

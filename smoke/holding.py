@@ -11,7 +11,7 @@ from iop.admin.wire import AdminRefused, AdminUnreachable
 from smoke.facts import judge_fact
 from smoke.history import Seen, now
 from smoke.rounds import Bench, Blocked
-from smoke.verdicts import Verdict
+from smoke.view import Verdict
 
 
 def hold(verdicts: Sequence[Verdict]) -> None:

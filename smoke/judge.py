@@ -1,144 +1,19 @@
-"""Judge a recorded run: `python -m smoke.judge DIR` says again, from the history alone, what was proved.
+"""Judge a recorded run again, from its history alone: `python -m smoke.judge DIR`.
 
-Exit codes: 0 all proved, 1 something was not, 2 no such history.
+Exit codes: 0 all proved, 1 something was not (a history that was cut off included), 2 no history that can be judged.
 """
 
 import argparse
+import json
 import sys
-from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from smoke.facts import judge_answers, judge_fact
-from smoke.history import (
-    MERGED,
-    Blocker,
-    Engine,
-    Environment,
-    Logged,
-    Record,
-    Request,
-    Round,
-    Seen,
-    Snapshot,
-    read,
-)
-from smoke.verdicts import RoundView, Verdict, final_load, judge_round, maxima, provider_maxima, void
-
-
-@dataclass(slots=True)
-class CaseResult:
-    """What one case came to. `voids` = (round id, reason) of void rounds, `judged` = the round that counts."""
-
-    case: str
-    verdicts: list[Verdict] = field(default_factory=list)
-    voids: list[tuple[str, str]] = field(default_factory=list)
-    judged: RoundView | None = None
-
-    @property
-    def ok(self) -> bool:
-        """Proved: at least one verdict, and all of them good. Void rounds alone prove nothing."""
-        return bool(self.verdicts) and all(verdict.ok for verdict in self.verdicts)
-
-
-@dataclass(slots=True)
-class Judgement:
-    """What a whole run came to."""
-
-    env: Environment
-    cases: dict[str, CaseResult]
-    blockers: list[Blocker]
-    status: dict[str, object] | None = None  # the last status of the run: versions, releases, states
-
-    @property
-    def ok(self) -> bool:
-        """No blocker, and every case that ran is proved."""
-        return not self.blockers and bool(self.cases) and all(case.ok for case in self.cases.values())
-
-    @property
-    def bursts(self) -> list[RoundView]:
-        """The judged capacity rounds."""
-        views = [case.judged for case in self.cases.values() if case.judged is not None]
-        return [view for view in views if view.round.kind == "capacity"]
-
-
-class NoEnvironment(Exception):
-    """The history does not say what the environment declares, so there is nothing to measure by."""
-
-
-def judge(records: Sequence[Record]) -> Judgement:
-    """Judge merged records. Pure. Raises NoEnvironment."""
-    env = next((record for record in records if isinstance(record, Environment)), None)
-    if env is None:
-        raise NoEnvironment("the history has no Environment record")
-    cases: dict[str, CaseResult] = {}
-
-    def result(case: str) -> CaseResult:
-        return cases.setdefault(case, CaseResult(case))
-
-    for view in views(env, records):
-        why = void(view)
-        found = result(view.round.case)
-        if why is not None:
-            found.voids.append((view.round.round_id, why.reason))
-        else:
-            found.judged, found.verdicts = view, judge_round(view)
-    single: dict[str, list[Request]] = defaultdict(list)
-    for record in records:
-        if isinstance(record, Seen):
-            result(record.case).verdicts += judge_fact(env, record)
-        elif isinstance(record, Request) and record.round_id is None:
-            single[record.case].append(record)
-    for case, requests in single.items():
-        result(case).verdicts += judge_answers(env, requests)
-    blockers = [record for record in records if isinstance(record, Blocker)]
-    statuses = [record.status for record in records if isinstance(record, Snapshot)]
-    return Judgement(env, cases, blockers, statuses[-1] if statuses else None)
-
-
-def views(env: Environment, records: Sequence[Record]) -> list[RoundView]:
-    """Gather each round's records, in order of the rounds."""
-    requests: dict[str, list[Request]] = defaultdict(list)
-    snapshots: dict[str, list[Snapshot]] = defaultdict(list)
-    events: dict[str, list[dict[str, object]]] = defaultdict(list)
-    engines: dict[str, list[Engine]] = defaultdict(list)
-    for record in records:
-        if isinstance(record, Request) and record.round_id is not None:
-            requests[record.round_id].append(record)
-        elif isinstance(record, Snapshot):
-            snapshots[record.round_id].append(record)
-        elif isinstance(record, Logged):
-            events[record.round_id].append(record.event)
-        elif isinstance(record, Engine):
-            engines[record.round_id].append(record)
-    return [
-        RoundView(env, one, *(tuple(part[one.round_id]) for part in (requests, snapshots, events, engines)))  # type: ignore[arg-type]  # four tuples, one per field
-        for one in records
-        if isinstance(one, Round)
-    ]
-
-
-def closing_line(judgement: Judgement, outcomes: Sequence[str]) -> str:
-    """The line that sums up a run: `capacity 10/10 · queued max 1 · final 0/0 · 13 passed`; worst numbers first."""
-    total = judgement.env.capacity
-    if judgement.bursts:
-        top = max((maxima(view)[0] for view in judgement.bursts), key=lambda seen: abs(seen - total))
-        waiting = max(maxima(view)[1] for view in judgement.bursts)
-        in_flight, queued = max(final_load(view) for view in judgement.bursts)
-        numbers = f"capacity {top}/{total} · queued max {waiting} · final {in_flight}/{queued}"
-    else:
-        numbers = f"capacity ?/{total} · queued max ? · final ?/?"
-    words = {
-        "failed": outcomes.count("failed"),
-        "passed": outcomes.count("passed"),
-        "skipped": outcomes.count("skipped"),
-    }
-    words["blocked"] = len({blocker.reason for blocker in judgement.blockers})
-    told = [f"{number} {word}" for word, number in words.items() if number or word == "passed"]
-    if not judgement.ok and not words["failed"] and not words["blocked"]:
-        told.insert(0, "not proved")
-    return f"{numbers} · {', '.join(told)}"
+from smoke import evidence
+from smoke.history import MERGED, UNREADABLE, Blocker, Record, Reported, cut_short, read
+from smoke.judgement import Judgement, NoEnvironment, closing_line, judge
+from smoke.view import final_load, maxima, provider_maxima
 
 
 def in_words(judgement: Judgement) -> list[str]:
@@ -154,20 +29,78 @@ def in_words(judgement: Judgement) -> list[str]:
     return lines + [f"BLOCKER: {blocker.case}: {blocker.reason}" for blocker in judgement.blockers]
 
 
+def as_data(judgement: Judgement, outcomes: dict[str, str], line: str) -> dict[str, Any]:
+    """The same for a program."""
+    cases = [
+        {
+            "case": case.case,
+            "ok": case.ok,
+            "verdicts": [{"name": one.name, "ok": one.ok, "detail": one.detail} for one in case.verdicts],
+            "void": [{"round": round_id, "reason": reason} for round_id, reason in case.voids],
+        }
+        for case in judgement.cases.values()
+    ]
+    bursts = []
+    for view in judgement.bursts:
+        (top, waiting), (in_flight, queued) = maxima(view), final_load(view)
+        bursts.append(
+            {
+                "case": view.round.case,
+                "requests": len(view.round.request_ids),
+                "max": {"in_flight": top, "queued": waiting, "providers": provider_maxima(view)},
+                "final": {"in_flight": in_flight, "queued": queued},
+            }
+        )
+    env = judgement.env
+    return {
+        "ok": judgement.ok and "failed" not in outcomes.values(),
+        "line": line,
+        "banner": env.banner,
+        "environment": env.env,
+        "capacity": env.capacity,
+        "bursts": bursts,
+        "cases": cases,
+        "blockers": [{"case": case, "reason": reason} for reason, case in judgement.reasons.items()],
+        "tests": outcomes,
+    }
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Judge the run in a folder and print what it proved."""
     parser = argparse.ArgumentParser(prog="python -m smoke.judge", description=main.__doc__)
     parser.add_argument("folder", type=Path, metavar="DIR", help="build/<env>-runtime/smoke/<run>, with history.jsonl")
-    folder: Path = parser.parse_args(argv).folder
+    parser.add_argument("--report", action="store_true", help="also write report.md and report.html anew")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    options = parser.parse_args(argv)
+    folder: Path = options.folder
     try:
-        judgement = judge(read(folder / MERGED))
+        records = read(folder / MERGED)
+        judgement = judge(records)
+        judgement.blockers += lacking(records)
+        outcomes = outcomes_of(records, judgement)
+        line = closing_line(judgement, list(outcomes.values()))
+        if options.report:
+            evidence.write(folder, judgement, outcomes, line)
     except (OSError, NoEnvironment) as error:
         sys.stderr.write(f"{folder}: {error}\n")
         return 2
-    outcomes = ["passed" if case.ok else "failed" for case in judgement.cases.values()]
+    told = as_data(judgement, outcomes, line)
     head = [judgement.env.banner] if judgement.env.banner else []
-    sys.stdout.write("\n".join([*head, *in_words(judgement), closing_line(judgement, outcomes)]) + "\n")
-    return 0 if judgement.ok else 1
+    text = json.dumps(told, indent=2) if options.json else "\n".join([*head, *in_words(judgement), line])
+    sys.stdout.write(text + "\n")
+    return 0 if told["ok"] else 1
+
+
+def outcomes_of(records: Sequence[Record], judgement: Judgement) -> dict[str, str]:
+    """What pytest said of each test; of a history that does not tell, what the verdicts say of each case."""
+    told = {record.test: record.outcome for record in records if isinstance(record, Reported)}
+    return told or {name: "passed" if case.ok else "failed" for name, case in judgement.cases.items()}
+
+
+def lacking(records: Sequence[Record]) -> list[Blocker]:
+    """The blocker that says that these are not all records of the run, if so."""
+    why = cut_short(records)
+    return [Blocker(0.0, UNREADABLE, why)] if why else []
 
 
 if __name__ == "__main__":

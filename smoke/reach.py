@@ -5,6 +5,7 @@ or the environment, never from the command line, and is in no record.
 """
 
 import os
+from pathlib import PurePath
 
 import httpx
 import msgspec
@@ -12,6 +13,7 @@ import msgspec
 from iop.admin.forwards import Forwards
 from iop.admin.ssh_trouble import SshTrouble
 from iop.config.inventory import Inventory
+from iop_release import ports
 
 KEY_VARIABLE = "IOP_API_KEY"
 #: seconds for the first answer
@@ -82,10 +84,27 @@ def _first_door(inventory: Inventory, forwards: Forwards, found: Reach, key: str
     try:
         answer = httpx.get(f"{found.openai}/models", headers=headers, timeout=ANSWER_S, trust_env=False)
     except httpx.TransportError as error:
-        # on loopback each case meets it and tells it in its own words
-        return forwards.explain("openai", error) if inventory.kind == "remote" else ""
+        if inventory.kind == "remote":
+            return forwards.explain("openai", error)
+        if isinstance(error, httpx.ProtocolError):
+            return _stranger(inventory, f"{type(error).__name__}: {error}")
+        said = f"{found.openai} does not answer: {str(error) or type(error).__name__}"
+        return f"{said}; is {inventory.env} deployed, and does it run? (fab status --target {inventory.env})"
+    except httpx.HTTPError as error:
+        return _stranger(inventory, f"{type(error).__name__}: {error}")
+    if "x-request-id" not in answer.headers:  # every answer of an Edge has it
+        return _stranger(inventory, f"HTTP {answer.status_code}")
     if answer.status_code in {401, 403}:
         told = "refuses the key it was shown" if key else "asks for a key"
         ways = f"set {KEY_VARIABLE}, or `smoke_api_key_file` in the inventory"
         return f"the OpenAI API of {inventory.edge_id} {told}: {ways}"
     return ""
+
+
+def _stranger(inventory: Inventory, answer: str) -> str:
+    """Somebody else holds the port; who it is, where that can be seen."""
+    port = inventory.ports.openai
+    holder = ports.owner(port) if inventory.host(inventory.edge_host).here else None
+    # not its whole command line, which may hold a secret
+    who = f"{PurePath(holder.argv[0]).name} (pid {holder.pid})" if holder and holder.argv else "another program"
+    return f"port {port} is taken: {who} answers there ({answer}), and it is no Edge of iop"

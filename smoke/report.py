@@ -1,19 +1,11 @@
 """`report.md`: the evidence of a run for people. Everything in it follows from the history and pytest's outcomes."""
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from smoke.history import Environment
-from smoke.judge import CaseResult, Judgement
-from smoke.verdicts import RoundView, final_load, maxima, provider_maxima
-
-
-def write(folder: Path, judgement: Judgement, outcomes: Mapping[str, str], line: str) -> Path:
-    """Write `report.md` into the run's folder."""
-    path = folder / "report.md"
-    path.write_text("\n".join(lines(folder.name, judgement, outcomes, line)) + "\n", encoding="utf-8")
-    return path
+from smoke.judgement import Judgement
+from smoke.view import RoundView, final_load, maxima, provider_maxima
 
 
 def lines(run: str, judgement: Judgement, outcomes: Mapping[str, str], line: str) -> Iterator[str]:
@@ -29,23 +21,15 @@ def lines(run: str, judgement: Judgement, outcomes: Mapping[str, str], line: str
     yield from _cases(judgement)
     yield from _tests(outcomes)
     yield from _versions(env, judgement.status)
+    if env.command:
+        yield from (f"Run by `{env.command}`, {env.runner}.", "")
     yield f"Judge the same records again: `python -m smoke.judge build/{env.env}-runtime/smoke/{run}`"
 
 
 def _blockers(judgement: Judgement) -> Iterator[str]:
-    if judgement.blockers:
-        reasons = dict.fromkeys(
-            f"- **{blocker.reason}** (first met by {blocker.case})" for blocker in _unique(judgement)
-        )
+    if found := judgement.reasons:
+        reasons = (f"- **{reason}** (first met by {case})" for reason, case in found.items())
         yield from ("## Blockers", "", *reasons, "")
-
-
-def _unique(judgement: Judgement) -> Iterator[Any]:
-    seen: set[str] = set()
-    for blocker in judgement.blockers:
-        if blocker.reason not in seen:
-            seen.add(blocker.reason)
-            yield blocker
 
 
 def _bursts(judgement: Judgement) -> Iterator[str]:
@@ -86,12 +70,8 @@ def _cases(judgement: Judgement) -> Iterator[str]:
     for case in judgement.cases.values():
         yield f"- {'proved' if case.ok else '**not proved**'}: {case.case}"
         yield from (f"  - {'ok' if v.ok else '**failed**'}: {v.name} ({_cell(v.detail)})" for v in case.verdicts)
-        yield from (f"  - void round {round_id}: {_cell(reason)}" for round_id, reason in _voids(case))
+        yield from (f"  - void round {round_id}: {_cell(reason)}" for round_id, reason in case.voids)
     yield ""
-
-
-def _voids(case: CaseResult) -> list[tuple[str, str]]:
-    return case.voids
 
 
 def _tests(outcomes: Mapping[str, str]) -> Iterator[str]:

@@ -2,23 +2,25 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from itertools import count
 from typing import Any
 
 import httpx
 
 from iop.admin.aio import AsyncAdminReader
 from iop.admin.client import AdminClient
+from iop.admin.ssh_trouble import SshTrouble
 from iop.admin.wire import AdminRefused, AdminUnreachable
 from iop.config.inventory import Inventory
-from smoke.client import Ask, Client, Endpoint, Line, connect
+from smoke.client import connect
 from smoke.facts import missing
-from smoke.history import Blocker, Engine, Environment, History, Logged, Request, Round, RoundKind, Snapshot, now
+from smoke.grip import NoGrip
+from smoke.history import Blocker, Engine, Environment, History, Logged, Round, RoundKind, Snapshot, now
 from smoke.reach import Reach, api_key, plain
-from smoke.verdicts import RoundView, Verdict, judge_round, void
+from smoke.stage import Act, Stage, Status
+from smoke.verdicts import judge_round, void
+from smoke.view import RoundView, Verdict
 
 #: further attempts after a void round, then a blocker
 REPEATS = 5
@@ -34,66 +36,9 @@ SETTLE_S = 120.0
 #: seconds for any one step of a round on a slow machine with slow engines; nothing waits that long when all is well
 STEP_S = 900.0
 
-Status = dict[str, Any]
-
 
 class Blocked(Exception):
     """Something outside of the suite keeps a case from being proved."""
-
-
-@dataclass(slots=True)
-class Stage:
-    """What a running round offers to what happens in it."""
-
-    case: str
-    round_id: str
-    tokens: int
-    env: Environment
-    client: Client
-    group: asyncio.TaskGroup
-    look: Callable[[], Coroutine[Any, Any, Status]]
-    lines: list[Line] = field(default_factory=list)
-    tasks: list[asyncio.Task[Request]] = field(default_factory=list)
-    leaver: str | None = None
-    cli_id: str | None = None
-    _numbers: "count[int]" = field(default_factory=lambda: count(1))
-
-    def start(self, number: int, endpoint: Endpoint) -> list[Line]:
-        """Start `number` streams at once."""
-        lines = [Line(self._ask(endpoint, self.env.smoke_model, self.tokens)) for _ in range(number)]
-        self.lines += lines
-        self.tasks += [self.group.create_task(self.client.send(line)) for line in lines]
-        return lines
-
-    def call_cli(self, model: str) -> asyncio.Task[Request]:
-        """Start one call of a CLI model, not streamed."""
-        line = Line(self._ask("chat", model, None, stream=False, content="Say hello."))
-        self.cli_id = line.ask.request_id
-        task = self.group.create_task(self.client.send(line))
-        self.tasks.append(task)
-        return task
-
-    async def until(self, what: Callable[[Status], bool]) -> bool:
-        """Wait until a status satisfies `what`; False when all requests have ended before that."""
-        while True:
-            ended = all(task.done() for task in self.tasks)
-            if what(await self.look()):
-                return True
-            if ended:
-                return False
-            await asyncio.sleep(LOOK_S / 4)
-
-    async def full(self, queued: int) -> bool:
-        """Wait until every slot is taken and `queued` wait; False when the requests ended before that."""
-        total = self.env.capacity
-        return await self.until(lambda s: s["totals"]["in_flight"] >= total and s["totals"]["queued"] >= queued)
-
-    def _ask(self, endpoint: Endpoint, model: str, tokens: int | None, **more: Any) -> Ask:  # noqa: ANN401 - Ask's own
-        request_id = f"{self.round_id}-{next(self._numbers)}"
-        return Ask(self.case, request_id, endpoint, model, tokens, round_id=self.round_id, **more)
-
-
-Act = Callable[[Stage], Coroutine[Any, Any, None]]
 
 
 class Bench:
@@ -118,9 +63,13 @@ class Bench:
         self.key = None if self.reach.trouble else api_key(inventory)
         self._tokens = FIRST_TOKENS
 
-    async def prove(self, case: str, kind: RoundKind, act: Act) -> list[Verdict]:
-        """Run rounds until one is not void and return its verdicts. Raises Blocked, which is recorded as well."""
+    async def prove(self, case: str, kind: RoundKind, act: Act, *, tokens: int = FIRST_TOKENS) -> list[Verdict]:
+        """Run rounds until one is not void and return its verdicts. Raises Blocked, which is recorded as well.
+
+        `tokens` is what the case needs at least; earlier cases may have found that more are needed.
+        """
         reason = ""
+        self._tokens = max(self._tokens, tokens)
         try:
             for attempt in range(1, REPEATS + 2):
                 view = await self._round(case, f"smoke-{self.run}-{case}-{attempt}", kind, act)
@@ -134,8 +83,10 @@ class Bench:
             raise self.blocked(case, str(error)) from error
         except TimeoutError as error:
             raise self.blocked(case, f"a round took longer than {STEP_S:.0f} s") from error
-        except ExceptionGroup as group:  # of the round's tasks: whoever reads the status beside the requests
-            trouble, other = group.split((AdminUnreachable, AdminRefused))
+        except (
+            ExceptionGroup
+        ) as group:  # of the round's tasks: who reads the status beside the requests, who takes away
+            trouble, other = group.split((AdminUnreachable, AdminRefused, NoGrip, SshTrouble))
             if trouble is None or other is not None:
                 raise
             raise self.blocked(case, str(trouble.exceptions[0])) from group
@@ -163,8 +114,9 @@ class Bench:
         requests = tuple(task.result() for task in stage.tasks)
         ids = tuple(line.ask.request_id for line in stage.lines)
         record = Round(
-            now(), round_id, case, kind, stage.tokens, ids, first, last, cli_id=stage.cli_id, leaver=stage.leaver
-        )
+            now(), round_id, case, kind, stage.tokens, ids, first, last,
+            cli_id=stage.cli_id, leaver=stage.leaver, node=stage.node,
+        )  # fmt: skip
         logged = [Logged(now(), round_id, event) for event in events]
         self.history.append(record, *requests, *logged, *counters)
         return RoundView(self.env, record, requests, tuple(watch.snapshots), tuple(events), counters)

@@ -1,5 +1,9 @@
 """Where the system is: the inventory of an environment, and what it declares."""
 
+import platform
+import shlex
+from collections.abc import Sequence
+from importlib.metadata import version
 from pathlib import Path
 
 from iop.config.inventory import Inventory, InventoryError, load_inventory
@@ -27,8 +31,8 @@ def known(checkout: Path) -> list[str]:
     return sorted(entry.parent.name for entry in (checkout / "inventory").glob("*/hosts.yml"))
 
 
-def environment(inventory: Inventory) -> Environment:
-    """Return what the inventory declares, as a record."""
+def environment(inventory: Inventory, arguments: Sequence[str] = ()) -> Environment:
+    """Return what the inventory declares, as a record; `arguments` are those that pytest was started with."""
     return Environment(
         at=now(),
         env=inventory.env,
@@ -41,6 +45,8 @@ def environment(inventory: Inventory) -> Environment:
         smoke_model=inventory.smoke_model,
         cli_model=next((model.id for model in inventory.models if model.direct), None),
         hosts=where(inventory),
+        command=shlex.join(["pytest", *arguments]),
+        runner=", ".join((f"Python {platform.python_version()}", f"pytest {version('pytest')}", platform.platform())),
     )
 
 

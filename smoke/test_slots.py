@@ -9,7 +9,8 @@ from smoke.client import Ask, Endpoint, Line, connect
 from smoke.facts import judge_answers
 from smoke.history import Request, RoundKind
 from smoke.holding import blockers, hold
-from smoke.rounds import Act, Bench
+from smoke.rounds import FIRST_TOKENS, Bench
+from smoke.stage import Act
 
 
 @pytest.mark.parametrize("endpoint", ["chat", "responses"])
@@ -57,7 +58,7 @@ async def _one_of_each(bench: Bench, endpoint: Endpoint) -> list[Request]:
     return answers
 
 
-def prove(bench: Bench, case: str, kind: RoundKind, act: Act) -> None:
+def prove(bench: Bench, case: str, kind: RoundKind, act: Act, *, tokens: int = FIRST_TOKENS) -> None:
     """Run rounds until one can be judged, and fail with every verdict that is not good."""
     with blockers(bench, case):
-        hold(asyncio.run(bench.prove(case, kind, act)))
+        hold(asyncio.run(bench.prove(case, kind, act, tokens=tokens)))

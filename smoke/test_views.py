@@ -9,6 +9,7 @@ import pytest
 
 from iop.admin.client import AdminRefused, AdminUnreachable, ControlClient
 from iop.admin.ssh_trouble import SshTrouble
+from iop.commands.config_refresh import EXIT_UNREACHABLE, EXIT_USAGE
 from iop.ops.shell import Shell
 from smoke.facts import missing
 from smoke.history import Blocker, now
@@ -52,6 +53,8 @@ def test_config_refresh_has_nothing_to_do(bench: Bench) -> None:
         done, reason = None, str(error)
     if done is None or done.code == 127:
         pytest.fail(f"blocked: {bench.blocked('config-refresh', reason)}", pytrace=False)
+    if done.code in {EXIT_USAGE, EXIT_UNREACHABLE}:  # a file that is not there, the token among them; nobody answers
+        pytest.fail(f"blocked: {bench.blocked('config-refresh', done.stderr.strip()[-500:])}", pytrace=False)
     data = {"exit": done.code, "plan": _json(done.stdout), "stderr": done.stderr[-500:]}
     see(bench, "config-refresh", "refresh", data)
 

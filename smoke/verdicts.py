@@ -5,90 +5,28 @@ never a reason to call a round too short.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Callable
 
 from iop.domain.law import violations_of_status
-from smoke.history import Engine, Environment, Request, Round, Snapshot
+from smoke import disrupted
+from smoke.view import RoundView, Verdict, Void, final_load, maxima, provider_maxima
 
-VoidKind = Literal["gap", "traffic", "changed", "short"]
-Event = Mapping[str, Any]
 _ARRIVALS = ("granted", "queued")
 _CHANGES = ("capacity", "provider", "node", "adopted")
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """One thing that was held against the facts."""
-
-    name: str
-    ok: bool
-    detail: str
-
-
-@dataclass(frozen=True, slots=True)
-class Void:
-    """Why a round proves nothing."""
-
-    kind: VoidKind
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class RoundView:
-    """A round with everything recorded about it; events in the Edge's order, snapshots in time's."""
-
-    env: Environment
-    round: Round
-    requests: tuple[Request, ...]
-    snapshots: tuple[Snapshot, ...]
-    events: tuple[Event, ...]
-    engines: tuple[Engine, ...] = ()
-
-    def of(self, *types: str) -> list[Event]:
-        """This round's own pool events of these types, in order."""
-        mine = set(self.round.request_ids)
-        return [event for event in self.events if event["type"] in types and event["request_id"] in mine]
-
-    @property
-    def pool_requests(self) -> list[Request]:
-        """The burst without the CLI call beside it."""
-        return [request for request in self.requests if request.request_id in set(self.round.request_ids)]
+#: rounds in which something is taken away on purpose
+DISRUPTIONS = ("drained", "killed", "cut", "line_full")
 
 
 def void(view: RoundView) -> Void | None:
     """Return why the round is void; None when it can be judged."""
-    return _gap(view) or _traffic(view) or _changed(view) or _short(view)
+    last = disrupted.idle if view.round.kind in DISRUPTIONS else _short
+    return _gap(view) or _traffic(view) or _unready(view) or _changed(view) or last(view)
 
 
 def judge_round(view: RoundView) -> list[Verdict]:
     """Judge a round that is not void, by its kind."""
-    return [verdict for part in (*_COMMON, *_BY_KIND[view.round.kind]) for verdict in part(view)]
-
-
-def maxima(view: RoundView) -> tuple[int, int]:
-    """Most requests in flight and most in line at one moment of the round, from the event log."""
-    loads = [event["totals"] for event in view.events if event.get("totals")]
-    return max((load["in_flight"] for load in loads), default=0), max((load["queued"] for load in loads), default=0)
-
-
-def provider_maxima(view: RoundView) -> dict[str, int]:
-    """Most requests in flight at one moment, per declared provider, from the event log."""
-    peaks = dict.fromkeys(view.env.capacities, 0)
-    for event in view.events:
-        if event.get("provider") and event.get("provider_id"):
-            name = event["provider_id"]
-            peaks[name] = max(peaks.get(name, 0), event["provider"]["in_flight"])
-    return peaks
-
-
-def final_load(view: RoundView) -> tuple[int, int]:
-    """In flight and queued in the round's last snapshot; (-1, -1) when there is none."""
-    if not view.snapshots:
-        return -1, -1
-    totals = view.snapshots[-1].status["totals"]
-    return totals["in_flight"], totals["queued"]
+    common = _DISRUPTED if view.round.kind in DISRUPTIONS else _COMMON
+    return [verdict for part in (*common, *_BY_KIND[view.round.kind]) for verdict in part(view)]
 
 
 # --- assumptions -----------------------------------------------------------------------------------------------------
@@ -115,7 +53,8 @@ def _traffic(view: RoundView) -> Void | None:
     return Void("traffic", f"other traffic: {len(foreign)} foreign requests, e.g. {foreign[0]}") if foreign else None
 
 
-def _changed(view: RoundView) -> Void | None:
+def _unready(view: RoundView) -> Void | None:
+    """Exactness is judged only when the round began with everything ready, as declared, and one Edge saw all of it."""
     if not view.snapshots:
         return Void("changed", "no status was read")
     instances = {snapshot.status["edge"]["instance_id"] for snapshot in view.snapshots}
@@ -129,8 +68,13 @@ def _changed(view: RoundView) -> Void | None:
             return Void("changed", f"{found}; declared is ready with {declared}")
     if {entry["provider_id"] for entry in first} != set(view.env.capacities):
         return Void("changed", f"the Edge has other providers: {sorted(entry['provider_id'] for entry in first)}")
+    return None
+
+
+def _changed(view: RoundView) -> Void | None:
+    """A change of the pool; of the node that is taken away on purpose, and of what it owns, it is none."""
     for event in view.events:
-        if event["type"] in _CHANGES:
+        if event["type"] in _CHANGES and (view.round.node is None or event["node_id"] != view.round.node):
             what = event["provider_id"] or event["node_id"]
             return Void(
                 "changed", f"the pool changed meanwhile: {event['type']} {what} {event['reason'] or ''}".strip()
@@ -277,10 +221,21 @@ def _left(view: RoundView) -> list[Verdict]:
 
 _Part = Callable[[RoundView], list[Verdict]]
 _COMMON: tuple[_Part, ...] = (_all_succeed, _full, _never_over, _once, _final, _law, _anomalies)
+_DISRUPTED: tuple[_Part, ...] = (_never_over, _final, _law, _anomalies, disrupted.engines_bore_it, disrupted.as_before)
+_AWAY: tuple[_Part, ...] = (
+    disrupted.answered,
+    disrupted.none_lost,
+    disrupted.full_without,
+    disrupted.another_process,
+)
 _BY_KIND: dict[str, tuple[_Part, ...]] = {
     "capacity": (_in_order, _engines),
     "order": (_in_order,),
     "cli_beside": (_cli, _in_order),
     "left_queued": (_left,),
     "left_streaming": (_left, _in_order),
+    "drained": (*_AWAY, disrupted.none_new),
+    "killed": _AWAY,
+    "cut": _AWAY,
+    "line_full": (disrupted.bounded,),
 }

@@ -4,6 +4,7 @@
 """
 
 import asyncio
+import json
 import os
 import shlex
 import sys
@@ -70,11 +71,39 @@ def write_inventory(checkout: Path, made: Cluster) -> Path:
         "models": config["models"],
         "smoke_model": "pool",
         "engine_kind": "simulator",
+        "smoke_disruptive": True,
     }
     _write(folder / "group_vars" / "all.yml", shared)
     for node in config["nodes"]:
         _write(folder / "host_vars" / names[node["id"]] / "node.yml", _host(made, node))
     return folder
+
+
+@asynccontextmanager
+async def kept(checkout: Path, made: Cluster) -> AsyncIterator[None]:
+    """What a service manager does for nodes: each is known by its record, and is started again when it dies."""
+
+    async def keep(node_id: str) -> None:
+        while True:
+            process = made.processes[node_id]
+            write_record(checkout, node_id, process.child.pid)
+            await process.child.wait()
+            await made.start_node(node_id)
+
+    async with asyncio.TaskGroup() as group:
+        keepers = [group.create_task(keep(node_id)) for node_id in NODES]
+        yield
+        for keeper in keepers:
+            keeper.cancel()
+
+
+def write_record(checkout: Path, node_id: str, pid: int) -> None:
+    """Write what an activation writes of a node's service, from which the release helper tells its process."""
+    host = node_id.split("-", 1)[0]
+    path = checkout / "build" / f"{NAME}-runtime" / "hosts" / host / "shared" / "run" / f"{host}.node.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    argv = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")[:-1]
+    path.write_text(json.dumps({"release": "test", "digest": "test", "pid": pid, "argv": argv}), encoding="utf-8")
 
 
 async def smoke(checkout: Path, *options: str) -> Smoked:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from iop.config.inventory import load_inventory
 from smoke.history import MERGED, Seen, read
-from smoke.judge import judge
-from smoke.verdicts import final_load, maxima
+from smoke.judgement import judge
+from smoke.view import final_load, maxima
 from tests.cluster.harness import ROOT
 from tests.cluster.smoke_target import deployed, smoke
 

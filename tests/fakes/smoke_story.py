@@ -8,11 +8,15 @@ from typing import Any
 import msgspec
 
 from iop.config.inventory import Inventory
+from iop.domain.times import iso_utc
 from smoke.history import Engine, Environment, Logged, Outcome, Record, Request, Round, RoundKind, Snapshot
-from smoke.verdicts import RoundView
+from smoke.view import RoundView
 
 CAPACITIES = {"a": 1, "b": 2}
+NODES = {"a": "n1", "b": "n2"}
 FIRST_SEQ = 41
+#: wall time of the first event; each is told a tenth of a second after the one before
+START = 1_800_000_000.0
 
 
 def environment() -> Environment:
@@ -79,6 +83,17 @@ class Story:
         self.waiting.remove(request_id)
         self.tell("abandoned", request_id)
 
+    def back_in_line(self, request_id: str) -> None:
+        """A grant is taken back before anything began; the request waits again."""
+        provider = self.held.pop(request_id)
+        self.waiting.insert(0, request_id)
+        self.tell("returned", request_id, provider)
+
+    def node(self, node_id: str, reason: str) -> None:
+        """A node's state changes."""
+        self.tell("node", None)
+        self.events[-1] |= {"node_id": node_id, "reason": reason}
+
     def tell(self, kind: str, request_id: str | None, provider: str | None = None, outcome: str | None = None) -> None:
         """Append an event with the load as it is now."""
         seq = FIRST_SEQ + len(self.events)
@@ -86,8 +101,9 @@ class Story:
         slots = self.capacities.get(provider or "", 0)
         self.events.append(
             {
-                "seq": seq, "at": "", "type": kind, "request_id": request_id, "model": "m", "provider_id": provider,
-                "node_id": None, "outcome": outcome, "reason": None,
+                "seq": seq, "at": iso_utc(START + len(self.events) / 10), "type": kind,
+                "request_id": request_id, "model": "m", "provider_id": provider,
+                "node_id": NODES.get(provider or ""), "outcome": outcome, "reason": None,
                 "totals": {
                     "capacity": sum(self.capacities.values()), "in_flight": len(self.held), "queued": len(self.waiting)
                 },
@@ -95,12 +111,14 @@ class Story:
             }
         )  # fmt: skip
 
-    def view(self, kind: RoundKind = "capacity", leaver: str | None = None, cli: bool = False) -> RoundView:
+    def view(
+        self, kind: RoundKind = "capacity", leaver: str | None = None, cli: bool = False, node: str | None = None
+    ) -> RoundView:
         """The round as it would be recorded, with every client satisfied but the one that left."""
         last = FIRST_SEQ + len(self.events) - 1
         record = Round(
             1.0, "r1", "case", kind, 64, tuple(self.ids), FIRST_SEQ - 1, last,
-            cli_id="cli" if cli else None, leaver=leaver,
+            cli_id="cli" if cli else None, leaver=leaver, node=node,
         )  # fmt: skip
         requests = [request(one, outcome="left" if one == leaver else "ok") for one in self.ids]
         if cli:
@@ -133,6 +151,31 @@ def burst(more: int = 1) -> Story:
     return story
 
 
+def away(gone: str = "draining: smoke", *, cut: bool = False) -> Story:
+    """Node n2, with two of three slots, goes under load and comes back; with `cut`, what ran there fails."""
+    story = full(more=2)
+    story.node("n2", gone)
+    for request_id in ("r1", "r3"):
+        story.end(request_id, "failed" if cut else "completed")
+    story.end("r2")
+    story.grant("w1", "a")  # the other node goes on
+    story.node("n2", "connected")
+    story.grant("w2", "b")
+    story.queue("w3")
+    story.grant("w3", "b")
+    for request_id in ("w1", "w2", "w3"):
+        story.end(request_id)
+    return story
+
+
+def renamed(found: Sequence[Record], round_id: str) -> list[Record]:
+    """The same round under another id."""
+    return [
+        msgspec.structs.replace(record, round_id=round_id) if hasattr(record, "round_id") else record
+        for record in found
+    ]
+
+
 def request(
     request_id: str, *, outcome: Outcome = "ok", error: str | None = None, provider: str | None = "a",
     node: str | None = None, stream: bool = True,
@@ -157,6 +200,7 @@ def status(**changes: Any) -> dict[str, Any]:
     nodes = [
         {
             "id": node, "connected": True, "state": "connected", "version": "1", "release_id": "rel",
+            "instance_id": f"of-{node}",
             "adapters": found, "direct": {"in_flight": 0},
         }
         for node, found in adapters.items()

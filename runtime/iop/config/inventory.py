@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path, PurePath
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic import Field, StrictBool, ValidationError, ValidationInfo, field_validator, model_validator
 
 from iop.config.inventory_engines import EngineKind, deployed_kind, loopback_banner, remote_banner
 from iop.config.inventory_hosts import LOOPBACK, Host, InventoryPart, Name, Port, Provider, unlike
@@ -52,6 +52,7 @@ class Inventory(InventoryPart):
     smoke_model: str
     engine_kind: EngineKind
     smoke_api_key_file: str | None = None  # from the root of the checkout; for an Edge that asks for keys
+    smoke_disruptive: StrictBool = False  # whether `pytest smoke/ -m disruptive` may take nodes away here
     # for the playbooks alone, checked here so that a deploy does not fail over them half way
     keep_releases: Annotated[int, Field(strict=True, ge=1)] | None = None
     simulator_tokens_per_second: Annotated[float, Field(strict=True, gt=0)] | None = None

@@ -19,7 +19,7 @@ CONNECTION = {
     "edge_address": "edge_address",
     "ssh_config": "ssh_config",
 }
-_MAY_LACK = ("smoke_api_key_file", "keep_releases", "simulator_tokens_per_second", "drain_wait")
+_MAY_LACK = ("smoke_api_key_file", "smoke_disruptive", "keep_releases", "simulator_tokens_per_second", "drain_wait")
 
 
 class InventoryError(Exception):

@@ -161,3 +161,32 @@ def test_the_limit_has_the_name_of_its_endpoint() -> None:
     assert Ask("c", "i", "chat", "m", 8).body()["max_tokens"] == 8
     assert Ask("c", "i", "responses", "m", 8).body()["max_output_tokens"] == 8
     assert "max_tokens" not in Ask("c", "i", "chat", "m", None).body()
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        b'{"error": {"message": "cut", "code": "upstream_unreachable"}}',
+        b'{"type": "error", "code": "upstream_unreachable", "message": "cut"}',
+        b'{"type": "response.failed", "response": {"error": {"code": "upstream_unreachable", "message": "cut"}}}',
+    ],
+    ids=["chat", "responses", "response"],
+)
+async def test_the_code_of_an_error_in_a_stream_is_kept(told: bytes) -> None:
+    """Each form of an error event says which error it is; the first one counts, and a cut after it hides nothing."""
+    async with answering(*CHAT, b"data: " + told + b"\n\n", b'data: {"error": {"code": "later"}}\n\n') as url:
+        found = await asked(url, line())
+
+    assert (found.outcome, found.code) == ("failed", "upstream_unreachable")
+    assert "cut" in str(found.error)
+
+
+@pytest.mark.parametrize(
+    ("body", "code"), [(b'{"error": {"code": "queue_full"}}', "queue_full"), (b'["bad gateway"]', None)]
+)
+async def test_the_code_of_a_refusal_is_kept(body: bytes, code: str | None) -> None:
+    """An answer that is no stream tells it in its body; one that is no object of ours has none."""
+    async with answering(body, status=429, kind="application/json") as url:
+        found = await asked(url, line())
+
+    assert (found.outcome, found.status, found.code) == ("failed", 429, code)

@@ -9,7 +9,7 @@ from iop.admin.wire import AdminRefused, AdminUnreachable
 from smoke.history import Blocker, History, read
 from smoke.holding import blockers, hold, see
 from smoke.rounds import Bench, Blocked
-from smoke.verdicts import Verdict
+from smoke.view import Verdict
 from tests.fakes.smoke_story import environment, inventory
 
 

@@ -20,7 +20,26 @@ class Door(Quiet):
 
     def answer(self) -> None:
         """Answer without a body."""
-        self.say(200 if self.headers.get("Authorization") == "Bearer right" else 401)
+        self.send_response(200 if self.headers.get("Authorization") == "Bearer right" else 401)
+        self.send_header("x-request-id", "1")
+        self.send_header("content-length", "0")
+        self.end_headers()
+
+
+class Website(Quiet):
+    """Another HTTP server."""
+
+    def answer(self) -> None:
+        """What is asked for is not there."""
+        self.say(404)
+
+
+class Mail(Quiet):
+    """A program that speaks no HTTP."""
+
+    def answer(self) -> None:
+        """Its own greeting."""
+        self.wfile.write(b"220 mail\r\n")
 
 
 @pytest.fixture
@@ -88,12 +107,24 @@ def test_a_closed_port_and_a_missing_key_are_told(
     assert "wrong" not in _reach(there).trouble
 
 
-def test_on_loopback_each_case_tells_its_own_trouble(folder: Path, tmp_path: Path) -> None:
-    """An Edge that is down is no reason to skip what each case says of it."""
-    here = inventory(tmp_path)
+def test_on_loopback_an_edge_that_does_not_answer_is_one_reason_for_everything(folder: Path, tmp_path: Path) -> None:
+    """It is told with the address, and with what shows more."""
+    found = _reach(inventory(tmp_path))
 
-    assert _reach(here) == plain(here)
+    assert found.trouble.startswith("http://127.0.0.1:1/v1 does not answer: ")
+    assert found.trouble.endswith("is test deployed, and does it run? (fab status --target test)")
     assert not folder.exists()
+
+
+@pytest.mark.parametrize("stranger", [Website, Mail])
+def test_a_stranger_on_the_port_is_named(folder: Path, tmp_path: Path, stranger: type[Quiet]) -> None:
+    """The port is taken, and by whom."""
+    with served_by(stranger) as port:
+        found = _reach(inventory(tmp_path, openai=port))
+
+    assert found.trouble.startswith(f"port {port} is taken: "), found
+    assert f"(pid {os.getpid()})" in found.trouble
+    assert found.trouble.endswith("and it is no Edge of iop")
 
 
 def test_a_key_comes_from_the_environment_or_a_file(

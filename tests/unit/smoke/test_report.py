@@ -1,13 +1,12 @@
 """The report tells what was observed, first of all that it is only loopback, and what stood in the way."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import msgspec
 
 from smoke import report
 from smoke.history import Blocker
-from smoke.judge import judge
+from smoke.judgement import judge
 from tests.fakes.smoke_story import burst, engine, records
 
 
@@ -69,9 +68,11 @@ def test_a_void_round_and_a_failed_verdict_stay_visible() -> None:
     assert "void round r0: the event log is not whole" in found
 
 
-def test_the_report_is_a_file_in_the_runs_folder(tmp_path: Path) -> None:
-    """`report.md` lies beside the history."""
-    path = report.write(tmp_path, judge(records(burst().view())), {}, "line")
+def test_how_the_run_was_started_is_written_down() -> None:
+    """The command and what it ran on; a history that does not know says nothing of it."""
+    env, *rest = records(burst().view())
+    named = msgspec.structs.replace(env, command="pytest smoke/ --target dev", runner="Python 3")
+    found = "\n".join(report.lines("run1", judge([named, *rest]), {}, "line"))
 
-    assert path == tmp_path / "report.md"
-    assert path.read_text(encoding="utf-8").startswith(f"# Smoke of test, run {tmp_path.name}")
+    assert "Run by `pytest smoke/ --target dev`, Python 3." in found
+    assert "Run by" not in text()

@@ -9,8 +9,9 @@ import pytest
 
 from iop.admin.wire import AdminUnreachable
 from smoke.history import Blocker, History, read
-from smoke.rounds import FIRST_TOKENS, MOST_TOKENS, REPEATS, Act, Bench, Blocked
-from smoke.verdicts import RoundView
+from smoke.rounds import FIRST_TOKENS, MOST_TOKENS, REPEATS, Bench, Blocked
+from smoke.stage import Act
+from smoke.view import RoundView
 from tests.fakes.smoke_story import Story, burst, environment, inventory
 
 

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from smoke.verdicts import RoundView, final_load, judge_round, maxima, provider_maxima, void
+from smoke.verdicts import judge_round, void
+from smoke.view import RoundView, final_load, maxima, provider_maxima
 from tests.fakes.smoke_story import Story, burst, engine, full, request, snapshot, status, with_request
 
 

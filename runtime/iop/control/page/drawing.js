@@ -18,6 +18,7 @@
  *     width, height,                in CSS pixels; else what the element measures, else 720 by 240
  *     origin,                       the second that the axis calls 0; else `from`
  *     zero,                         what stands at that tick instead of "0 s", such as "now"
+ *     still,                        this picture is drawn once: no room is kept for a line that may grow
  *     title                         the picture's name for screen readers; else "Slots in use and waiting, over time"
  *   }
  *
@@ -174,11 +175,15 @@ globalThis.iopDrawing = (() => {
     const named = providers.map(({ id }, i) => ({ text: plain(id, 40), fill: colour(i) }));
     const key = legend([...named, { text: "waiting", fill: paint("queue") }], width, left);
     const floor = height - AXIS - key.height,
-      line = TOP + 14 + (floor - TOP) * 0.22,
+      share = (floor - TOP) * 0.22,
+      equal = ((floor - TOP - 14 - BETWEEN) / (highest + most)) * most;
+    const line = TOP + 14 + (options.still ? Math.min(share, equal) : share),
       roof = line + BETWEEN;
     const x = (at) => round(left + ((at - from) / Math.max(1e-9, to - from)) * (width - left - RIGHT));
     const y = (slots) => round(floor - (slots / highest) * (floor - roof));
-    const yq = (queued) => round(line - (queued / most) * (line - TOP - 12));
+    // one who waits is as high as one slot, as long as all of them fit
+    const place = Math.min((floor - roof) / highest, (line - TOP - 14) / most);
+    const yq = (queued) => round(line - queued * place);
     const parts = [];
     let below = () => 0;
     providers.forEach(({ id }, i) => {
@@ -219,10 +224,9 @@ globalThis.iopDrawing = (() => {
         rule(line),
         rule(floor),
         mark(yq(most), most),
-        mark(line, 0),
         mark(y(data.capacity), data.capacity),
         mark(floor, 0),
-        label(left, TOP + 6, "waiting"),
+        label(left, yq(most) - 5, "waiting"),
         label(left, roof - 5, "slots in use"),
       ];
       if (highest > data.capacity && y(data.capacity) - y(highest) > 12) made.push(mark(y(highest), highest));
