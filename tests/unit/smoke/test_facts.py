@@ -141,3 +141,12 @@ def test_single_answers_need_both_forms_words_and_a_declared_provider() -> None:
     assert bad(whole, request("r2", outcome="failed", error="HTTP 503")) == ["streamed"]
     assert bad(request("r1", stream=False, provider="elsewhere"), stream) == ["not streamed"]
     assert bad(request("r1", stream=False, provider=None), stream) == ["not streamed"]
+
+
+def test_another_environments_edge_is_told_before_anything_else() -> None:
+    """Its nodes and providers may have the same names; what is proved there says nothing about ours."""
+    other = status(edge={**status()["edge"], "id": "edge-other"})
+
+    assert missing(environment(), other) == [
+        "the Edge there is edge-other, not edge-test: another environment holds the ports"
+    ]
