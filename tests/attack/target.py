@@ -104,7 +104,7 @@ class Target:
                 writer.write(data)
                 await writer.drain()
                 if shut:
-                    writer.write_eof()
+                    end_of_words(writer)
             with contextlib.suppress(ConnectionError, TimeoutError):
                 while True:
                     async with asyncio.timeout(QUIET if is_whole(bytes(got)) else WITHIN):
@@ -168,3 +168,9 @@ def _held(process: Process) -> tuple[int, int, int]:
     # one line for each request is what is wanted
     lines = sum(b" request " not in line for line in process.log.read_bytes().splitlines())
     return int(found[1]) if found else 0, len(handles(process.child.pid)), lines
+
+
+def end_of_words(writer: asyncio.StreamWriter) -> None:
+    """Close the sending side; a peer that has closed the connection already is as good (ENOTCONN, a plain OSError)."""
+    with contextlib.suppress(OSError):
+        writer.write_eof()

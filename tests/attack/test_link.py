@@ -16,7 +16,7 @@ from iop.link.frames import BODY, CONTROL, BodyFrame, FrameReader, body_frame, c
 from iop.link.messages import Config, Run
 from iop.link.session import FROM_EDGE, FROM_NODE, Session
 from tests.attack.rogues import ID, rogue
-from tests.attack.target import EXAMPLES, LONG, Target
+from tests.attack.target import EXAMPLES, LONG, Target, end_of_words
 from tests.contract.test_wire_transcript import frames
 from tests.fakes.hygiene import handles
 from tests.fakes.link_peers import FakeNode, hello
@@ -117,7 +117,7 @@ async def test_an_edge_with_work_survives_changed_messages(target: Target, batch
             first = control_frame(json.dumps(PAYLOADS["edge"][0] | {"node_id": ID, "token": None}).encode())
             with contextlib.suppress(ConnectionError):
                 writer.write(first + said)
-                writer.write_eof()
+                end_of_words(writer)
                 async with asyncio.timeout(20):
                     while await reader.read(1 << 16):
                         pass
@@ -162,8 +162,7 @@ async def test_a_stranger_gets_nothing(target: Target, words: str) -> None:
                 for at in range(0, len(STRANGERS[words]), size):
                     writer.write(STRANGERS[words][at : at + size])
                     await writer.drain()
-                if writer.can_write_eof():
-                    writer.write_eof()
+                end_of_words(writer)
                 async with asyncio.timeout(20):
                     return await reader.read()
             return b""
