@@ -65,6 +65,10 @@ class Site(Clone):
         found: dict[str, Any] = httpx.get(f"http://127.0.0.1:{self.base + 93}/status", trust_env=False).json()
         return found
 
+    def page(self, path: str) -> str:
+        """A file of the Control Plane's page."""
+        return httpx.get(f"http://127.0.0.1:{self.base + 1}{path}", trust_env=False).raise_for_status().text
+
     def processes(self) -> list[str]:
         """Command lines of all processes that have to do with this clone's build folder."""
         found = []

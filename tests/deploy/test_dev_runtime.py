@@ -43,6 +43,8 @@ def test_deploy_then_nothing_to_do(site: Site) -> None:
     assert (first["totals"]["capacity"], [node["state"] for node in first["nodes"]]) == (10, ["connected"] * 3)
     assert "curl -fsS" in run.text.partition("PLAY RECAP")[2]
     assert site.status()["well"] is True
+    assert "<title>" in site.page("/")
+    assert "iopDrawing" in site.page("/page/drawing.js")  # files that only a whole wheel has
 
 
 def test_no_inventory_is_said(site: Site, tmp_path: Path) -> None:
