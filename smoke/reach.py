@@ -5,7 +5,6 @@ or the environment, never from the command line, and is in no record.
 """
 
 import os
-from pathlib import PurePath
 
 import httpx
 import msgspec
@@ -105,6 +104,5 @@ def _stranger(inventory: Inventory, answer: str) -> str:
     """Somebody else holds the port; who it is, where that can be seen."""
     port = inventory.ports.openai
     holder = ports.owner(port) if inventory.host(inventory.edge_host).here else None
-    # not its whole command line, which may hold a secret
-    who = f"{PurePath(holder.argv[0]).name} (pid {holder.pid})" if holder and holder.argv else "another program"
+    who = f"{holder.shown} (pid {holder.pid})" if holder else "another program"
     return f"port {port} is taken: {who} answers there ({answer}), and it is no Edge of iop"

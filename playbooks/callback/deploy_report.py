@@ -13,7 +13,7 @@ import sys
 import time
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 from xml.etree import ElementTree as ET
 
 from ansible import context
@@ -27,7 +27,9 @@ from guards.fleet import Fleet  # noqa: E402
 from guards.interrupt import Interrupt  # noqa: E402
 from guards.pulse import Pulse  # noqa: E402
 from guards.run_lock import RunLock  # noqa: E402
+from guards.switches import wrong  # noqa: E402
 
+from iop.config.inventory_engines import KINDS  # noqa: E402
 from iop.config.inventory_source import environments, unreadable  # noqa: E402
 
 DOCUMENTATION = """
@@ -89,6 +91,8 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
         if not hosts:
             return
         found = facts.get_vars(play=play, host=hosts[0])
+        if reasons := wrong(self._playbook, facts.extra_vars, found, KINDS):
+            self._stop_here(reasons)
         self._env = str(found.get("deploy_env", ""))
         checkout = Path(str(found.get("inventory_dir", "."))).parent.parent
         self._checkout = str(checkout)
@@ -165,9 +169,14 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
         self._lock = RunLock(lock)
         reason = self._lock.take(self._playbook)
         if reason:
-            self._hopeless = True
+            self._stop_here([reason])
+
+    def _stop_here(self, reasons: list[str]) -> NoReturn:
+        """End the run before its first step."""
+        self._hopeless = True
+        for reason in reasons:
             self._display.error(reason, wrap_text=False)
-            sys.exit(1)
+        sys.exit(1)
 
     def _on_exit(self) -> None:
         """The run ended without its last word: Ctrl-C, or an error of Ansible's own."""

@@ -41,9 +41,9 @@ def owner(port: int) -> processes.Process | None:
 def _owner_on_windows(port: int) -> processes.Process | None:
     pid = windows.listener(port)
     try:
-        return None if pid is None else processes.read(pid) or processes.Process(pid, 0, ("(not to be seen)",))
+        return None if pid is None else processes.read(pid) or processes.Process(pid, 0, ())
     except ReleaseError:  # no PowerShell: the pid alone is known
-        return None if pid is None else processes.Process(pid, 0, ("(not to be seen)",))
+        return None if pid is None else processes.Process(pid, 0, ())
 
 
 def _owner_by_proc(port: int) -> int | None:

@@ -121,8 +121,9 @@ def _port(home: Path, host: str, port: int) -> list[Finding]:
         ]
     if processes.services_under(home, [owner]):
         return []
-    text = f"port {port} is taken by pid {owner.pid}: {owner.command}; it is not ours and was left alone"
-    if EARLIER_SETUP in owner.command:
+    whose = f" of {owner.user}" if owner.user else ""
+    text = f"port {port} is taken by pid {owner.pid}{whose}: {owner.shown}; it is not ours and was left alone"
+    if any(EARLIER_SETUP in word for word in owner.argv):
         return [Finding("earlier-setup", f"{text}. It is the earlier set-up", "see docs/how-to/migrate.md")]
     hint = f"stop it (kill {owner.pid}) or give this environment other ports, then run the deploy again"
     return [Finding("port", text, hint)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import time
@@ -26,9 +27,64 @@ class Process:
     argv: tuple[str, ...]
 
     @property
-    def command(self) -> str:
-        """The command line in one line."""
-        return " ".join(self.argv)
+    def shown(self) -> str:
+        """What a person may see of the command line, which can hold a secret: the program, its script or module."""
+        return _shown(self.argv)
+
+    @property
+    def user(self) -> str:
+        """The name of the account that it runs as, or its number; empty where that cannot be seen."""
+        if os.name == "nt":
+            return ""
+        try:
+            number = (_PROC / str(self.pid)).stat().st_uid
+        except OSError:
+            done = subprocess.run(
+                ["ps", "-o", "user=", "-p", str(self.pid)],  # noqa: S607 - ps stands elsewhere on each system
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            return done.stdout.strip()
+        return _account(number)
+
+
+_SCRIPT = re.compile(r"^(?!-)(?:[^=]*[/\\]bin[/\\][\w.-]+|(?:[^=]*[/\\])?[\w.-]+\.(?:py|sh|js|pl|rb|jar))$")
+
+
+def _shown(argv: tuple[str, ...]) -> str:
+    if not argv or not argv[0].strip():
+        return "(not to be seen)"
+    program = _name(argv[0].split(" -")[0]).split()[0]  # a title that a program gave itself is one word with blanks
+    module = _module(argv) if program.lower().startswith("python") else ""
+    if module:
+        return f"{program} -m {module}"
+    script = next((word for word in argv[1:4] if _SCRIPT.search(word)), "")
+    return f"{program} {_name(script)}" if script else program
+
+
+def _module(argv: tuple[str, ...]) -> str:
+    """The module of `python -X OPTION -I -m MODULE`; empty where something else stands before the `-m`."""
+    for number, word in enumerate(argv[1:-1], 1):
+        if word == "-m":
+            return argv[number + 1]
+        if not word.startswith("-") and argv[number - 1] not in ("-X", "-W"):
+            break
+    return ""
+
+
+def _name(word: str) -> str:
+    """The last part of a path of any system."""
+    return re.split(r"[/\\]", word)[-1] or word
+
+
+def _account(number: int) -> str:
+    import pwd  # not there on Windows
+
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return str(number)
 
 
 def read(pid: int) -> Process | None:

@@ -18,7 +18,8 @@ from iop.config.inventory_engines import EngineKind, deployed_kind, loopback_ban
 from iop.config.inventory_hosts import LOOPBACK, Host, InventoryPart, Name, Port, Provider, unlike
 from iop.config.inventory_listing import InventoryError, one_engine_kind, values
 from iop.config.inventory_models import Model
-from iop.config.inventory_source import environments, locate, unreadable
+from iop.config.inventory_names import misspelt
+from iop.config.inventory_source import environments, locate, place_of, unreadable
 from iop.config.scalars import Duration
 
 __all__ = ["Inventory", "InventoryError", "Ports", "find_checkout", "load_inventory", "parse"]
@@ -166,8 +167,15 @@ def load_inventory(target: str, root: Path | None = None, engine_kind: EngineKin
     broken = unreadable(folder)
     if broken:
         raise InventoryError("\n".join(broken))
+    listing = _listing(checkout, folder)
+    if names := list(misspelt(listing)):
+        raise InventoryError(
+            "\n".join(
+                f"{place_of(folder, name)}: {name}: nobody reads this; is {meant} meant?" for name, meant in names
+            )
+        )
     try:
-        found = parse(_listing(checkout, folder), checkout, os.environ)
+        found = parse(listing, checkout, os.environ)
     except ValidationError as error:
         raise InventoryError(_in_words(error, folder)) from error
     if found.env != folder.name:  # else two environments would share a build folder, and stop each other

@@ -19,7 +19,8 @@ CONNECTION = {
     "edge_address": "edge_address",
     "ssh_config": "ssh_config",
 }
-_MAY_LACK = ("smoke_api_key_file", "smoke_disruptive", "keep_releases", "simulator_tokens_per_second", "drain_wait")
+#: what the whole environment may say
+OPTIONAL = ("smoke_api_key_file", "smoke_disruptive", "keep_releases", "simulator_tokens_per_second", "drain_wait")
 
 
 class InventoryError(Exception):
@@ -48,7 +49,7 @@ def values(listing: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, 
         "smoke_model": _literal(shared, "smoke_model"),
         "engine_kind": _literal(shared, "engine_kind"),
     }
-    found |= {name: _literal(shared, name) for name in _MAY_LACK if name in shared}
+    found |= {name: _literal(shared, name) for name in OPTIONAL if name in shared}
     return found
 
 

@@ -34,6 +34,19 @@ def locate(folder: Path, loc: Sequence[int | str]) -> str:
     return str(folder)
 
 
+def place_of(folder: Path, name: str) -> str:
+    """`file:line:column` of a variable's name, where a file has it at its top; else the folder."""
+    for file in sorted((*folder.rglob("*.yml"), *folder.rglob("*.yaml"))):
+        try:
+            node = yaml.compose(file.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+        except (OSError, UnicodeDecodeError, yaml.YAMLError):
+            continue
+        for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
+            if key.value == name:
+                return f"{file}:{key.start_mark.line + 1}:{key.start_mark.column + 1}"
+    return str(folder)
+
+
 def unreadable(folder: Path) -> list[str]:
     """`file:line:column: problem` of every file of the inventory that is no YAML or has a key twice.
 

@@ -78,8 +78,8 @@ def command_name(argv: list[str]) -> str:
     """The program of a command line, with its module or script when it is an interpreter; no other argument."""
     if not argv:
         return "?"
-    program = Path(argv[0]).name
-    if "-m" in argv[1:-1]:
+    program = Path(argv[0].split(" -")[0]).name  # a title that a program gave itself is one word with blanks
+    if "-m" in argv[1:-1] and program.lower().startswith("python"):
         return f"{program} -m {argv[argv.index('-m', 1) + 1]}"
     script = next((word for word in argv[1:2] if word.endswith(".py") or "/bin/" in word), None)
     return f"{program} {Path(script).name}" if script else program

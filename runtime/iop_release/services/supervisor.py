@@ -176,8 +176,8 @@ class Supervisor:
         lost = processes.without_family(processes.services_under(self._home, everyone), known, everyone)
         for one in lost:
             if not processes.end(one, within=5.0):
-                raise ReleaseError(f"a left-over of ours does not end: pid {one.pid} ({one.command})")
-        return [f"left-over pid {one.pid} ({one.command})" for one in lost]
+                raise ReleaseError(f"a left-over of ours does not end: pid {one.pid} ({one.shown})")
+        return [f"left-over pid {one.pid} ({one.shown})" for one in lost]
 
     def _socket(self) -> Path:
         """Where the running supervisord listens: as its own file says, for the temp folder may differ today."""

@@ -160,6 +160,17 @@ def test_an_environment_has_the_name_of_its_folder(tmp_path: Path) -> None:
         load_inventory("mine", tmp_path)
 
 
+def test_a_misspelt_variable_is_refused_with_its_place(tmp_path: Path) -> None:
+    """Nobody would read it: the file, the name as it stands, and the one that is meant."""
+    shutil.copytree(ROOT / "inventory" / "local", tmp_path / "inventory" / "local")
+    (tmp_path / "ansible.cfg").touch()
+    file = tmp_path / "inventory" / "local" / "group_vars" / "all.yml"
+    file.write_text("drain_wiat: 30m\nrack: b7\n" + file.read_text(encoding="utf-8"), encoding="utf-8")
+    with pytest.raises(InventoryError) as refused:
+        load_inventory("local", tmp_path)
+    assert str(refused.value) == f"{file}:1:1: drain_wiat: nobody reads this; is drain_wait meant?"
+
+
 def test_missing_parts_are_named(tmp_path: Path) -> None:
     """A lacking variable, an empty group, an unknown environment and a foreign folder are each told in words."""
     with pytest.raises(InventoryError, match="no hosts"):

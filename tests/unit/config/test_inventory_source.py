@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from iop.config.inventory_source import environments, locate, unreadable
+from iop.config.inventory_source import environments, locate, place_of, unreadable
 
 
 @pytest.fixture
@@ -72,3 +72,10 @@ def test_environments_are_the_folders(tmp_path: Path) -> None:
     (tmp_path / "inventory" / "README").touch()
 
     assert environments(tmp_path) == ["dev", "local"]
+
+
+def test_the_name_of_a_variable_is_found(folder: Path) -> None:
+    """File, line and column in whichever file has it at its top; what no file has leads to the folder."""
+    assert place_of(folder, "ports") == f"{folder}/group_vars/all.yml:2:1"
+    assert place_of(folder, "providers") == f"{folder}/host_vars/a/node.yml:2:1"
+    assert place_of(folder, "capacity") == str(folder)

@@ -50,6 +50,6 @@ def test_windows_asks_its_own_tools(monkeypatch: pytest.MonkeyPatch, powershell:
     found = [ports.owner(port) for port in (1, 2, 3)]
 
     assert [one.pid if one else None for one in found] == [7, 8, None]
-    assert [one.command if one else None for one in found][:2] == (
+    assert [one.shown if one else None for one in found][:2] == (
         ["x", "(not to be seen)"] if powershell else ["(not to be seen)"] * 2
     )

@@ -1,5 +1,6 @@
 """iop_release.preflight: what is in the way, and what to do about it."""
 
+import getpass
 import json
 import os
 import platform
@@ -39,6 +40,18 @@ def test_a_strangers_port_names_pid_and_command(tmp_path: Path) -> None:
     assert f"pid {os.getpid()}" in finding.message
     assert "left alone" in finding.message
     assert f"kill {os.getpid()}" in finding.hint
+
+
+def test_a_stranger_is_named_without_its_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What its command line holds beyond program and script comes neither to the screen nor into a report."""
+    stranger = Process(os.getpid(), 1, ("/usr/bin/python3", "/srv/serve.py", "--api-key", "sk-s3cret", "u:s3cret@host"))
+    monkeypatch.setattr(ports, "is_free", lambda host, port: False)
+    monkeypatch.setattr(ports, "owner", lambda port: stranger)
+
+    [finding] = preflight.check(tmp_path, [("127.0.0.1", 18083)])
+
+    assert f"taken by pid {os.getpid()} of {getpass.getuser()}: python3 serve.py; it is not ours" in finding.message
+    assert "s3cret" not in finding.message + finding.hint
 
 
 @pytest.mark.parametrize(

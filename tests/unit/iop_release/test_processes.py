@@ -37,6 +37,28 @@ def test_a_process_is_read_with_its_parent(sleeper: subprocess.Popen[bytes]) -> 
     assert processes.read(sleeper.pid) is None
 
 
+@pytest.mark.parametrize(
+    ("argv", "shown"),
+    [
+        (
+            ("/r/python", "-X", "iop-release=/r", "-I", "-m", "iop.commands.edge", "--key", "s3cret"),
+            "python -m iop.commands.edge",
+        ),
+        (("/x/python3.12", "/opt/bin/vllm", "serve", "--api-key", "s3cret"), "python3.12 vllm"),
+        (("C:\\Program Files\\node.exe", "C:\\app\\server.js", "s3cret"), "node.exe server.js"),
+        (("curl", "-m", "s3cret"), "curl"),
+        (("python3", "-c", "key='s3cret'", "-m", "s3cret"), "python3"),
+        (("serve", "--key=/bin/s3cret", "--file=s3cret.py"), "serve"),
+        (("nginx: worker --key=a/s3cret",), "nginx:"),
+        ((" ",), "(not to be seen)"),
+        ((), "(not to be seen)"),
+    ],
+)
+def test_a_command_line_is_shown_without_its_options(argv: tuple[str, ...], shown: str) -> None:
+    """Program, and script or module, of any system; everything else can be a secret."""
+    assert Process(1, 0, argv).shown == shown
+
+
 def test_ours_are_told_by_program_or_mark() -> None:
     """A release's program or the mark in the arguments says ours; commands through `current` and readers do not."""
     home = Path("/srv/iop/build/dev-runtime")

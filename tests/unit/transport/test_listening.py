@@ -81,6 +81,8 @@ def test_lsof_and_netstat_answers() -> None:
         (["/x/python3", "-m", "iop.commands.edge", "--token", "s3cret"], "python3 -m iop.commands.edge"),
         (["/x/python3", "/x/bin/edge", "--config", "f"], "python3 edge"),
         (["nginx", "s3cret"], "nginx"),
+        (["/x/serve", "-m", "s3cret", "--port", "1"], "serve"),
+        (["serve: worker --api-key=s3/cret"], "serve: worker"),
         ([], "?"),
     ],
 )
