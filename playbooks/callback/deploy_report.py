@@ -25,6 +25,7 @@ sys.path[:0] = [str(ROOT / "runtime"), str(ROOT / "playbooks")]  # this checkout
 from guards.away import Away  # noqa: E402 - after the path above
 from guards.fleet import Fleet  # noqa: E402
 from guards.interrupt import Interrupt  # noqa: E402
+from guards.junit import junit  # noqa: E402
 from guards.pulse import Pulse  # noqa: E402
 from guards.run_lock import RunLock  # noqa: E402
 from guards.switches import wrong  # noqa: E402
@@ -101,7 +102,8 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
         run = f"{self._started.strftime('%Y%m%dT%H%M%SZ')}-{self._playbook}-{os.getpid()}"
         if not self._check:
             self._fleet.begin(run, checkout)
-        self._folder = checkout / "build" / f"{self._env}-runtime" / "reports" / run
+        home = checkout / "build" / f"{self._env}-runtime"
+        self._folder, self._pulse.tests_log = home / "reports" / run, home / "tests.log"
 
     def v2_playbook_on_task_start(self, task: Any, is_conditional: bool) -> None:  # noqa: ANN401, ARG002, FBT001
         """A step begins."""
@@ -180,6 +182,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
 
     def _on_exit(self) -> None:
         """The run ended without its last word: Ctrl-C, or an error of Ansible's own."""
+        self._interrupt.end_commands()
         self._fleet.let_go()
         if self._written or self._folder is None or self._check:
             return
@@ -196,7 +199,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible has no type
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             (self._folder / "deploy.json").write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
-            ET.ElementTree(_junit(report)).write(self._folder / "junit.xml", encoding="utf-8")
+            ET.ElementTree(junit(report)).write(self._folder / "junit.xml", encoding="utf-8")
         except OSError as error:
             self._display.warning(f"no report: {error}")
             return
@@ -282,19 +285,3 @@ def _commit(checkout: str) -> str:
         check=False,
     )
     return done.stdout.strip()
-
-
-def _junit(report: dict[str, Any]) -> ET.Element:
-    suite = ET.Element("testsuite", name=f"{report['playbook']} {report['environment']}")
-    failures = 0
-    for step in report["steps"]:
-        for host, entry in step["hosts"].items():
-            case = ET.SubElement(suite, "testcase", classname=host, name=step["name"], time=str(entry["seconds"]))
-            if entry["outcome"] in ("failed", "unreachable"):
-                failures += 1
-                ET.SubElement(case, "failure", message=entry["outcome"]).text = entry.get("message", "")
-            elif entry["outcome"] == "skipped":
-                ET.SubElement(case, "skipped")
-    suite.set("tests", str(len(suite)))
-    suite.set("failures", str(failures))
-    return suite

@@ -38,6 +38,7 @@ def test_failing_tests_stop_the_deploy(site: Site) -> None:
         run = site.make("dev")
         assert run.code != 0
         assert "The fast tests fail at this commit" in run.text
+        assert "FAILED tests/unit/test_quick.py" in run.text  # pytest's own words
         assert run.report["outcome"] == "failed"
         assert site.pids() == before
     finally:

@@ -5,7 +5,12 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
+
+import pytest
+
+from iop_release import processes
 
 ROOT = Path(__file__).resolve().parents[3]
 HOLDER = """
@@ -38,6 +43,42 @@ while True:
             guard.since = None  # what Ansible does next is not interrupted again
             break
 print("ended", flush=True)
+"""
+COMMANDED = """
+import multiprocessing, os, signal, subprocess, sys, time
+sys.path.insert(0, {folder!r})
+from guards import interrupt
+interrupt.LEAVE_S = tuple((number, 0.3 if number != signal.SIGKILL else 20) for number, _ in interrupt.LEAVE_S)
+COMMAND = "import signal, sys, time\\nfor one in sys.argv[1:]: signal.signal(int(one), signal.SIG_IGN)\\n"
+COMMAND += "print('up', flush=True)\\ntime.sleep(120)"
+def worker(pipe):  # as Ansible's
+    os.setsid()
+    def pass_on(number, frame):
+        signal.signal(number, signal.SIG_DFL)
+        os.killpg(0, number)
+    signal.signal(signal.SIGINT, pass_on)
+    with subprocess.Popen([sys.executable, "-c", COMMAND, *sys.argv[1:]], stdout=subprocess.PIPE) as child:
+        child.stdout.readline()
+        pipe.send(child.pid)
+def main():
+    def to_workers(number, frame):  # as Ansible's, which hears of SIGINT
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(child.pid, number)
+        raise KeyboardInterrupt
+    signal.signal(signal.SIGINT, to_workers)
+    guard = interrupt.Interrupt()
+    guard.install()
+    here, there = multiprocessing.Pipe()
+    child = multiprocessing.get_context("fork").Process(target=worker, args=(there,))
+    child.start()
+    command = here.recv()
+    try:
+        print(command, flush=True)
+        while True: time.sleep(0.01)
+    except KeyboardInterrupt:
+        guard.end_commands()
+        print("ended", flush=True)
+main()
 """
 
 
@@ -116,3 +157,37 @@ def test_a_run_that_nobody_reads_is_ended() -> None:
     assert child.wait(timeout=30) == 99
     assert child.stdin is not None
     child.stdin.close()
+
+
+@pytest.mark.parametrize("asked", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("ignored", [[], [signal.SIGINT], [signal.SIGINT, signal.SIGTERM]])
+def test_no_command_outlives_its_run(asked: signal.Signals, ignored: list[signal.Signals]) -> None:
+    """Its worker has passed SIGINT on and is gone; who does not care is ended before the run's last word."""
+    run = _python(COMMANDED, *(str(int(one)) for one in ignored))
+    assert run.stdout is not None
+    command = int(run.stdout.readline())
+    os.kill(run.pid, asked)
+    assert run.communicate(timeout=60)[0] == "ended\n"
+    found = processes.read(command)
+    assert found is None or "-c" not in found.argv
+
+
+def test_a_step_of_tests_says_how_far_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the last percentage that pytest wrote in this step; after three minutes, once, with the way around them."""
+    monkeypatch.syspath_prepend(str(ROOT / "playbooks"))
+    from guards.pulse import Pulse
+
+    pulse = Pulse(lambda: None)
+    pulse.tests_log = tmp_path / "tests.log"
+    assert pulse._line(10) == "  … 10 s: \n"
+
+    pulse.tests_log.write_text("bringing up nodes...\n")
+    assert pulse._line(10) == f"  … 10 s: the tests are starting ({tmp_path}/tests.log)\n"
+    pulse.tests_log.write_text("..... [  4%]\n..... [ 61%]\n...")
+    assert pulse._line(170) == f"  … 170 s: 61% of the tests are through ({tmp_path}/tests.log)\n"
+    assert "-e run_tests=false deploys without the tests" in pulse._line(180)
+    assert "run_tests" not in pulse._line(190)
+
+    old = time.time() - 60
+    os.utime(pulse.tests_log, (old, old))
+    assert pulse._line(30) == "  … 30 s: \n"  # a step without tests
