@@ -57,8 +57,8 @@ def wrong(playbook: str, given: Mapping[str, Any], facts: Mapping[str, Any], kin
         if not _is_switch(value):
             words = f"{', '.join(TRUE)} or {', '.join(FALSE)}"
             found.append(f"{name}={value} is neither yes nor no; next: give it one of {words}")
-    kind = given.get("engine_kind", kinds[0])
-    if kind not in kinds:
+    kind = given.get("engine_kind", facts.get("engine_kind", kinds[0]))
+    if kind not in kinds and "{{" not in str(kind):
         found.append(f"engine_kind={kind} is unknown; next: choose one of {', '.join(kinds)}")
     return found
 
