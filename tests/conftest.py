@@ -20,12 +20,13 @@ def _uvloop_is_loaded() -> None:
 
 @pytest.fixture(autouse=True)
 def _log_as_before() -> Iterator[None]:
-    """A serving process owns its log; where a test serves in this process, the root logger is given back afterwards."""
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
+    """A serving process owns its log; where a test serves in this process, the loggers are given back afterwards."""
+    root, ours = logging.getLogger(), logging.getLogger("iop")
+    handlers, levels = root.handlers[:], (root.level, ours.level)
     yield
     root.handlers[:] = handlers
-    root.setLevel(level)
+    root.setLevel(levels[0])
+    ours.setLevel(levels[1])
 
 
 @pytest.fixture(autouse=True)

@@ -60,9 +60,9 @@ async def look(browser: Browser) -> AsyncIterator[Watched]:
         made.check()
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def three_nodes(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Cluster]:
-    """Edge, Control Plane, three nodes with 3, 4 and 3 slots, slow simulators; shared by the tests of a module."""
+    """Edge, Control Plane, three nodes with 3, 4 and 3 slots, slow simulators; shared by the tests of the page."""
     async with cluster(tmp_path_factory.mktemp("page"), rate=20.0) as made:
         yield made
 

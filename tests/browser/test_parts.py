@@ -13,7 +13,7 @@ from tests.browser.watched import watched
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def page(browser: Browser) -> AsyncIterator[Page]:
     """A page that has the modules at hand, for all tests of this module."""
     async with control_plane(ScriptedEdge(dev())) as url, watched(browser, bypass_csp=True) as look:
