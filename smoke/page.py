@@ -108,12 +108,13 @@ def _blockers(judgement: Judgement) -> Iterator[Element]:
 def _figure(view: RoundView, drawn: Mapping[str, Timeline], size: str) -> Element:
     title = f"{view.round.case}: slots in use and waiting, over time"
     data = drawn.get(view.round.round_id)
+    follow = " Its numbers follow." if size == _LARGE else ""
     svg = el("svg", data_round=view.round.round_id, data_title=title, class_=size, role="img", aria_label=story(view))
     return el(
         "figure",
         el("figcaption", el("h2" if size == _LARGE else "h3", view.round.case), el("p", story(view))),
         svg if data is not None else None,
-        el("noscript", el("p", "The picture needs scripts. Its numbers follow.")) if data is not None else None,
+        el("noscript", el("p", f"The picture needs scripts.{follow}")) if data is not None else None,
         *(_numbers(view, data) if size == _LARGE else ()),
         class_=size,
     )

@@ -25,7 +25,7 @@ def _rendered(host: dict[str, Any], **more: Any) -> str:
         "smoke_model": "local-chat",
     }
     engine = Environment(undefined=StrictUndefined, trim_blocks=True, autoescape=False)
-    return engine.from_string(TEXT).render(iop_env=env, **more)
+    return engine.from_string(TEXT).render(iop_env=env, **{"proof_port_base": ""} | more)
 
 
 def test_the_smokes_closing_line_is_shown() -> None:
@@ -46,3 +46,11 @@ def test_a_far_edge_is_reached_by_a_forward_first() -> None:
     assert "u@10.0.0.2" in _rendered({**FAR, "ssh_config": None}, proof_smoke={})
     assert "ssh" not in here
     assert ("18001" in here, "18001" in far) == (True, False)
+
+
+def test_moved_ports_are_named_for_the_next_commands() -> None:
+    """Who moved the ports for one command is told what the others need to find them; nobody else is."""
+    moved, usual = _rendered(HERE, proof_smoke={}, proof_port_base="30000"), _rendered(HERE, proof_smoke={})
+
+    assert "Try next (with `. .venv/bin/activate` and `export IOP_PORT_BASE=30000`):\n" in moved
+    assert "Try next (with `. .venv/bin/activate`):\n" in usual

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from smoke import page
-from smoke.history import Blocker, Record
+from smoke.history import Blocker, Record, Round
 from smoke.judgement import judge
 from tests.fakes.smoke_story import burst, engine, records
 
@@ -76,6 +76,20 @@ def test_the_burst_is_told_in_a_sentence_in_numbers_and_as_data_of_its_picture()
     assert svg["role"] == "img"
     assert "3 ran at once" in str(svg["aria-label"])
     assert "The picture needs scripts. Its numbers follow." in found.words
+
+
+def test_a_small_picture_promises_no_numbers() -> None:
+    """Other rounds have a sentence and a picture only: without scripts nothing is announced that does not follow."""
+    env, *first = records(burst().view())
+    second: list[Any] = [msgspec.structs.replace(one, round_id="2") for one in first]
+    second = [
+        msgspec.structs.replace(one, kind="order", case="fifo") if isinstance(one, Round) else one for one in second
+    ]
+    both = page.html("run1", judge([env, *first, *second]), {}, LINE)
+    burst_part, others = both.split("Other rounds")
+
+    assert "The picture needs scripts. Its numbers follow." in burst_part
+    assert "The picture needs scripts.<" in others
 
 
 def test_verdicts_versions_tests_and_commands_are_told() -> None:
