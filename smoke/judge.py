@@ -72,7 +72,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--report", action="store_true", help="also write report.md and report.html anew")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     options = parser.parse_args(argv)
-    folder: Path = options.folder
+    folder: Path = options.folder.parent if options.folder.name == MERGED else options.folder
     try:
         records = read(folder / MERGED)
         judgement = judge(records)

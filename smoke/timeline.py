@@ -50,7 +50,7 @@ def timeline(view: RoundView) -> Timeline | None:
         "from": before["at"],
         "to": after["at"],
         "capacity": view.env.capacity,
-        "providers": [{"id": name, "capacity": slots} for name, slots in view.env.capacities.items()],
+        "providers": [{"id": name, "capacity": view.env.capacities[name]} for name in _in_order(view)],
         "points": [before, *points, after],
     }
 
@@ -71,6 +71,13 @@ def _points(view: RoundView, events: list[Event]) -> list[Point]:
         else:
             points.append(point)
     return points
+
+
+def _in_order(view: RoundView) -> list[str]:
+    """The declared providers as the Edge lists them, so that each has the colour here that it has on the live page."""
+    shown = [entry["provider_id"] for entry in _first(view).get("provider_snapshots", ())]
+    declared = view.env.capacities
+    return list(dict.fromkeys([*(name for name in shown if name in declared), *declared]))
 
 
 def _at_first(view: RoundView) -> dict[str, int]:

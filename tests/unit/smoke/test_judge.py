@@ -104,6 +104,7 @@ def test_judging_a_folder_again_says_the_same(tmp_path: Path, capsys: pytest.Cap
     view = burst().view()
     saved(tmp_path, records(view))
     assert main([str(tmp_path)]) == 0
+    assert main([str(tmp_path / "history.jsonl")]) == 0
     assert capsys.readouterr().out.endswith("capacity 3/3 · queued max 1 · final 0/0 · 1 passed\n")
 
     saved(tmp_path, records(replace(view, requests=view.requests[1:])))

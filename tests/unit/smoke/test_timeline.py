@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from smoke.timeline import timeline
@@ -27,6 +28,17 @@ def test_a_burst_is_the_plateau_the_one_in_line_and_the_return() -> None:
         ({"a": 0, "b": 0}, 0),  # after
     ]
     assert data["capacity"] == 3
+    assert data["providers"] == [{"id": "a", "capacity": 1}, {"id": "b", "capacity": 2}]
+
+
+def test_providers_stand_in_the_order_of_the_live_page() -> None:
+    """The drawing gives colours by place: what the Edge lists first is first here, whatever the inventory's order."""
+    view = burst().view()
+    turned = replace(view, env=msgspec.structs.replace(view.env, capacities={"b": 2, "a": 1}))
+
+    data = timeline(turned)
+
+    assert data is not None
     assert data["providers"] == [{"id": "a", "capacity": 1}, {"id": "b", "capacity": 2}]
 
 

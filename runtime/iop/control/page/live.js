@@ -8,6 +8,8 @@ import { Refused } from "./client.js";
 const LOOK_MS = 1000;
 const HIDDEN_LOOK_MS = 10000;
 const LONGEST_MS = 5000;
+/* events after which states differ: the status is asked for at once, so that loads and states are of one moment */
+const OF_STATES = new Set(["node", "provider", "capacity"]);
 
 export class Live {
   #stopped = false;
@@ -86,6 +88,7 @@ export class Live {
       for await (const events of batches) {
         if (stream.signal.aborted || this.model.instance !== of) break;
         for (const event of events) this.model.takeEvent(event);
+        if (events.some((event) => OF_STATES.has(event.type))) this.#wake();
         this.changed();
       }
       return true;
