@@ -53,7 +53,7 @@ class Interrupt:
         self._before = signal.getsignal(signal.SIGINT)
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._on_signal)
-        if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # else it was started by nohup
+        if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # else whoever started it has it go on
             signal.signal(signal.SIGHUP, self._on_signal)
 
     def insist(self) -> None:
