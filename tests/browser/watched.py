@@ -65,11 +65,16 @@ def _host(url: str) -> str:
 
 
 def _listens(host: str) -> bool:
+    """True when somebody has the port. Nobody is called: a server of this very process would keep the connection."""
     name, _, port = host.rpartition(":")
     if not name:
         return True  # a file
-    with contextlib.suppress(OSError), socket.create_connection((name, int(port)), timeout=5):
-        return True
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # closed connections do not count
+        try:
+            probe.bind((name, int(port)))
+        except OSError:
+            return True
     return False
 
 
