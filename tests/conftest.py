@@ -2,7 +2,8 @@
 
 import contextlib
 import logging
-from collections.abc import Iterator
+import signal
+from collections.abc import Generator, Iterator
 
 import pytest
 
@@ -16,6 +17,17 @@ def _uvloop_is_loaded() -> None:
         import uvloop
 
         uvloop.new_event_loop().close()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown() -> Generator[None]:
+    """An Edge that ends leaves SIGHUP ignored, and programs inherit that; here the process goes on.
+
+    A hook, since an Edge of a whole module ends after every fixture of its last test.
+    """
+    yield
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture(autouse=True)
