@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from typing import Any
+
+from iop.config.inventory_names import nearest
 
 TRUE, FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 #: variables that are switches, in every playbook
@@ -38,7 +39,6 @@ OTHERS = frozenset({
     "source_ref",
     "state",
 })  # fmt: skip
-NEAR = 0.86  # difflib's ratio: one letter more, less or astray in a word of seven
 
 
 def wrong(playbook: str, given: Mapping[str, Any], facts: Mapping[str, Any], kinds: tuple[str, ...]) -> list[str]:
@@ -47,11 +47,11 @@ def wrong(playbook: str, given: Mapping[str, Any], facts: Mapping[str, Any], kin
     `kinds` are what `engine_kind` takes.
     """
     known = SWITCHES | OTHERS
-    found = []
-    for name in given:
-        near = difflib.get_close_matches(name, known, 1, NEAR)
-        if near and name not in known:
-            found.append(f"-e {name}=…: there is no such variable; next: write {near[0]}")
+    found = [
+        f"-e {name}=…: there is no such variable; next: write {near}"
+        for name in given
+        if name not in known and (near := nearest(name, known))
+    ]
     for name in sorted(SWITCHES | SWITCHES_OF.get(playbook, frozenset())):
         value = given.get(name, facts.get(name, False))
         if not _is_switch(value):

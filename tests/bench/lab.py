@@ -29,7 +29,6 @@ from tests.fakes.hygiene import FAULTS
 from tests.lab.lab import HOSTS, Lab
 from tests.lab.site import NODES, LabSite
 
-CANNOT = 3
 #: 15 s between two dials, 15 s for a silent link, 5 s for a probe and 10 s to the next, 45 s for a boot or a restart by
 #: the host's service manager on a machine with other work
 RECOVERY_S = 90.0
@@ -218,28 +217,14 @@ def main_lab(seed: int, minutes: float, tell: Callable[[str], None], *, only_pla
         site = LabSite(folder)
         command = replay(seed, minutes, lab=True)
         tell(f"chaos seed {seed} · {minutes:g} min · {len(schedule)} faults · again: {command}")
-        if (code := _deployed(site, tell)) != 0:
+        tell("a lab of its own: three hosts are booted")
+        if (code := site.begin(tell)) != 0:
             return code
         return cancellable(_lab(site, seed, minutes, schedule))
     finally:
         if site is not None:
             site.close()
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _deployed(site: LabSite, tell: Callable[[str], None]) -> int:
-    tell("a lab of its own: three hosts are booted")
-    up = site.up()
-    if up.returncode != 0:
-        tell(up.stdout.strip())
-        return CANNOT if up.returncode == CANNOT else 1
-    for name in ("bootstrap", "dev-runtime"):
-        tell(f"first {name}")
-        run = site.playbook(name, "-e", "run_smoke=false")
-        if run.code != 0:
-            tell(run.text)
-            return 1
-    return 0
 
 
 async def _lab(site: LabSite, seed: int, minutes: float, schedule: Sequence[Fault]) -> int:

@@ -68,11 +68,10 @@ async def token_is_missing(checkout: Path) -> None:
 
 async def edge_is_away(checkout: Path, made: Cluster) -> None:
     """Every case has the one reason; whoever sits on the port is named."""
-    address = made.processes["edge"].ready["openai"]
-    port = int(address.rpartition(":")[2])
+    port = int(made.processes["edge"].ready["openai"].rpartition(":")[2])
     assert await made.processes["edge"].stop() == 0
     done = await smoke(checkout, *QUICK)
-    blocked(done, f"http://{address}/v1 does not answer: ")
+    blocked(done, f"{made.openai} does not answer: ")
     assert done.last_line == "capacity ?/5 · queued max ? · final ?/? · 13 failed, 0 passed, 1 blocked"
     with ThreadingHTTPServer(("127.0.0.1", port), Stranger) as server:
         serving = asyncio.create_task(asyncio.to_thread(server.serve_forever, 0.05))

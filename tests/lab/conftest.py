@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab.lab import LAB, ROOT, Lab
+from tests.lab.lab import CANNOT, LAB, ROOT, Lab
 from tests.lab.site import LabSite
 
-CANNOT = 3  # exit code of lab.sh: this machine cannot carry a lab
 #: a person's own lab is taken as it stands and left up
 KEEP = os.environ.get("IOP_LAB_KEEP") == "1"
 

@@ -9,6 +9,8 @@ ROOT = Path(__file__).resolve().parents[2]
 LAB = str(ROOT / "tests" / "lab" / "lab.sh")
 SSH_CONFIG = ROOT / "build" / "lab" / "ssh_config"
 HOSTS = ("mac", "gx10", "onexplayer")
+#: exit code of lab.sh: this machine cannot carry a lab
+CANNOT = 3
 
 
 class LabError(Exception):

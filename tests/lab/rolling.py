@@ -30,7 +30,6 @@ from tests.fakes.clone import Run
 from tests.lab.load import Failure, Load
 from tests.lab.site import LabSite
 
-CANNOT = 3
 SAMPLE_S = 0.5
 TELL_S = 10.0
 CALM_WITHIN_S = 60.0
@@ -267,18 +266,9 @@ def main() -> int:
 
 def _run(site: LabSite, options: argparse.Namespace) -> int:
     say(f"a lab of its own, the Edge's host with {options.edge_manager}")
-    up = site.up()
-    if up.returncode != 0:
-        say(up.stdout.strip())
-        return CANNOT if up.returncode == CANNOT else 1
-    if options.edge_manager == "systemd":
-        edge_on_systemd(site)
-    for name in ("bootstrap", "dev-runtime"):
-        say(f"first {name}")
-        run = site.playbook(name, "-e", "run_smoke=false")
-        if run.code != 0:
-            say(run.text)
-            return 1
+    code = site.begin(say, edge_on_systemd) if options.edge_manager == "systemd" else site.begin(say)
+    if code != 0:
+        return code
     deploys: list[tuple[str, ...]] = [() for _ in range(options.deploys)]
     deploys += [("--tags", "edge") for _ in range(options.edge_only)]
     rolling = Rolling(site, clients=options.clients, retries=options.retries, tell=say)

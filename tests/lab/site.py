@@ -4,11 +4,12 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from tests.fakes.clone import Clone, Run, report_of
-from tests.lab.lab import HOSTS, Lab
+from tests.lab.lab import CANNOT, HOSTS, Lab
 
 NODES = {"mac": "mac-codex-node", "gx10": "gx10-vllm-node", "onexplayer": "onexplayer-lemonade-node"}
 
@@ -24,8 +25,23 @@ class LabSite(Clone):
         self.lab = Lab(self.root)
 
     def up(self) -> subprocess.CompletedProcess[str]:
-        """Boot the hosts; exit code 3 where this machine cannot."""
+        """Boot the hosts; exit code `CANNOT` where this machine cannot."""
         return self.call([str(self.root / "tests" / "lab" / "lab.sh"), "up"])
+
+    def begin(self, tell: Callable[[str], None], change: Callable[["LabSite"], None] = lambda _site: None) -> int:
+        """Boot the hosts, make a `change`, and deploy for the first time; return the exit code of what went wrong."""
+        up = self.up()
+        if up.returncode != 0:
+            tell(up.stdout.strip())
+            return CANNOT if up.returncode == CANNOT else 1
+        change(self)
+        for name in ("bootstrap", "dev-runtime"):
+            tell(f"first {name}")
+            run = self.playbook(name, "-e", "run_smoke=false")
+            if run.code != 0:
+                tell(run.text)
+                return 1
+        return 0
 
     def close(self) -> None:
         """Switch the hosts off and remove everything."""

@@ -1,7 +1,7 @@
 """Names of variables that are misspelt: nobody reads them, so what they were to say would be lost without a word."""
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from iop.config.inventory_listing import CONNECTION, OPTIONAL
@@ -26,9 +26,14 @@ KNOWN = frozenset(
 _NEAR = 0.86  # difflib's ratio: one letter more, less or astray in a word of seven; further ones are the user's own
 
 
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that this one is nearly, in all likelihood misspelt; None when there is none."""
+    return next(iter(difflib.get_close_matches(name, sorted(known), 1, _NEAR)), None)
+
+
 def misspelt(listing: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """(name as it stands, name that is meant) of each variable that is nearly one of ours."""
     given = {name for variables in listing["_meta"]["hostvars"].values() for name in variables}
     for name in sorted(given - KNOWN):
-        if near := difflib.get_close_matches(name, sorted(KNOWN), 1, _NEAR):
-            yield name, near[0]
+        if near := nearest(name, KNOWN):
+            yield name, near

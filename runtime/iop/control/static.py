@@ -10,19 +10,19 @@ from importlib.resources import files
 
 from aiohttp import web
 
+from iop.transport import http_connection
+
 #: what may be asked for without a token, as the router writes it
 PUBLIC = frozenset({"/", "/page/{file}"})
 INDEX = "index.html"
 #: of every answer of the Control Plane: nothing foreign is loaded, embedded or told, no text is taken for a script
-GUARDS = {
+GUARDS = http_connection.GUARDS | {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
         "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
         "require-trusted-types-for 'script'; trusted-types 'none'"
     ),
-    "Cross-Origin-Resource-Policy": "same-origin",
     "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
 }
 _TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 
