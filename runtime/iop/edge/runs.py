@@ -3,8 +3,9 @@
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal, Protocol
+
+import msgspec
 
 from iop.link.flow import GRANT_AT, INITIAL_CREDIT
 from iop.link.messages import Cancel, End, Head, Run
@@ -14,6 +15,8 @@ from iop.transport.tasks import TaskSet
 _log = logging.getLogger(__name__)
 
 OnEnd = Callable[[End], None]
+#: takes bytes of an answer: True when they are taken, False when their reader is behind and they must be kept
+Into = Callable[[bytes], bool]
 
 #: unread bytes of a run from which its node may have no credit left: what is drained comes back as credit in grants
 HELD_UP_AT = INITIAL_CREDIT - GRANT_AT
@@ -32,8 +35,7 @@ class Listener(Protocol):
         """It is read again."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunSpec:
+class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     """What a node shall do; fields as in `iop.link.messages.Run`. `body` is the whole body the engine shall get."""
 
     request_id: str
@@ -67,10 +69,29 @@ class RunSpec:
 
 
 class LinkRun:
-    """Work under way on a node. One reader: `head()` once, then `read()` until None.
+    """Work under way on a node. One reader: `head()` once, then `read()` until None, or `pour()` once and `done()`.
 
     `end` is set once the work has really ended, or the link is lost; bytes that came before it can still be read.
     """
+
+    __slots__ = (
+        "_cancelled",
+        "_conn",
+        "_error",
+        "_head",
+        "_held_up",
+        "_into",
+        "_listener",
+        "_message",
+        "_on_end",
+        "_sending",
+        "_unread",
+        "_waiter",
+        "end",
+        "epoch",
+        "node_id",
+        "run",
+    )
 
     def __init__(self, conn: LinkConnection, node_id: str, message: Run, on_end: OnEnd) -> None:
         self.run = message.run
@@ -81,8 +102,10 @@ class LinkRun:
         self._message = message
         self._on_end = on_end
         self._head: Head | None = None
-        self._pieces = bytearray()
-        self._news = asyncio.Event()
+        self._unread: bytes | bytearray = b""
+        self._waiter: asyncio.Future[None] | None = None
+        self._into: Into | None = None
+        self._error: Exception | None = None
         self._listener: Listener | None = None
         self._held_up = False
         self._cancelled: Literal["client", "limit"] | None = None
@@ -106,20 +129,51 @@ class LinkRun:
         assert self.end is not None
         return self.end
 
+    def take(self) -> bytes:
+        """Return the bytes of the answer's body that are there, without waiting; empty when there are none.
+
+        Once `end` is set nothing comes after them. Taking them is what lets the node send more.
+        """
+        data, self._unread = bytes(self._unread), b""
+        if data:
+            self._conn.drained(self.run, len(data))
+            self._read_again()
+        return data
+
     async def read(self) -> bytes | None:
         """Wait for the next bytes of the answer's body; None once the run has ended and all was read.
 
         Taking them is what lets the node send more.
         """
-        while not self._pieces:
+        while not self._unread:
             if self.end is not None:
                 return None
             await self._wait()
-        data = bytes(self._pieces)
-        self._pieces.clear()
-        self._conn.drained(self.run, len(data))
+        return self.take()
+
+    def pour(self, into: Into) -> None:
+        """Hand the body to `into`: now what is there, then each piece in the very turn in which it comes.
+
+        `into` must not wait. True takes the bytes and lets the node send more. False leaves them here, and all that
+        come after them: they are offered again, in one piece, at the next call of `pour`. So a reader that is behind
+        holds its own run only, up to one credit window. An error of `into` ends the pouring: it is raised here, or
+        reported to the loop and raised by `done`; the link and its other runs go on.
+        """
+        self._into = into
+        data, self._unread = bytes(self._unread), b""
+        if data and not self._taken(data):
+            self._unread = data
+            return
         self._read_again()
-        return data
+        self._wake()
+
+    async def done(self) -> End:
+        """Wait until the work has ended and `into` has taken all that came; returns how it ended."""
+        while self._error is None:
+            if self.end is not None and not self._unread:
+                return self.end
+            await self._wait()
+        raise self._error
 
     def cancel(self, why: Literal["client", "limit"]) -> None:
         """Ask the node to stop; `end` tells when it has. What still comes is thrown away.
@@ -131,8 +185,7 @@ class LinkRun:
         self._cancelled = why
         if self._sending is not None:
             self._sending.cancel()
-        waste = len(self._pieces)
-        self._pieces.clear()
+        waste, self._unread = len(self._unread), b""
         self._conn.send(Cancel(run=self.run, why=why))
         self._conn.drained(self.run, waste)
 
@@ -149,7 +202,7 @@ class LinkRun:
         """The node passed the engine's status line on; a second one is ignored."""
         if self._head is None:
             self._head = head
-            self._news.set()
+            self._wake()
             if self._listener is not None:
                 self._listener.heard()
 
@@ -159,12 +212,8 @@ class LinkRun:
             self._listener.heard()
         if self._cancelled is not None:
             self._conn.drained(self.run, len(data))
-        else:
-            self._pieces += data
-            self._news.set()
-            if not self._held_up and len(self._pieces) > HELD_UP_AT and self._listener is not None:
-                self._held_up = True
-                self._listener.held_up()
+        elif self._unread or self._into is None or not self._taken(data):
+            self._keep(data)
 
     def ended(self, end: End) -> None:
         """The work has ended: tell the reader and, exactly once, the owner."""
@@ -173,8 +222,39 @@ class LinkRun:
         self.end = end
         if self._sending is not None:
             self._sending.cancel()
-        self._news.set()
+        self._wake()
         self._on_end(end)
+
+    # internals
+
+    def _taken(self, data: bytes) -> bool:
+        """Offer bytes that are not kept here; False when they must be."""
+        assert self._into is not None
+        gone = True
+        try:
+            # whoever cancels the run in there wants no more of it
+            gone = self._into(data) or self._cancelled is not None
+        except Exception as error:
+            self._into, self._error = None, error
+            self._wake()
+            raise
+        finally:
+            if gone:
+                self._conn.drained(self.run, len(data))
+        return gone
+
+    def _keep(self, data: bytes) -> None:
+        if not self._unread:
+            self._unread = data
+        elif isinstance(self._unread, bytearray):
+            self._unread += data
+        else:
+            self._unread = bytearray(self._unread) + data
+        if self._into is None:
+            self._wake()
+        if not self._held_up and len(self._unread) > HELD_UP_AT and self._listener is not None:
+            self._held_up = True
+            self._listener.held_up()
 
     async def _send(self, rest: bytes) -> None:
         try:
@@ -188,6 +268,14 @@ class LinkRun:
             self._held_up = False
             self._listener.resumed()
 
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
     async def _wait(self) -> None:
-        self._news.clear()
-        await self._news.wait()
+        """One future, and only while somebody waits: what comes meanwhile costs nothing."""
+        self._waiter = asyncio.get_running_loop().create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None

@@ -109,7 +109,7 @@ async def test_a_client_that_does_not_read_stalls_its_own_run_only(edge):
     link = edge.links.node("n1")
     assert link is not None
     assert await link.conn.probe(20.0)
-    assert len(stalled._pieces) == INITIAL_CREDIT
+    assert len(stalled.take()) == INITIAL_CREDIT
     assert not edge.events.of("lost")
 
 

@@ -239,3 +239,151 @@ def test_a_node_without_credit_is_always_noticed():
     with pytest.raises(WireError):
         window.receive(1)
     assert INITIAL_CREDIT - GRANT_AT + 1 > HELD_UP_AT
+
+
+class Into:
+    """Takes what is poured while `ready`; notes how the pieces came."""
+
+    def __init__(self, *, ready: bool = True) -> None:
+        self.ready = ready
+        self.pieces: list[bytes] = []
+
+    def __call__(self, data: bytes) -> bool:
+        if self.ready:
+            self.pieces.append(data)
+        return self.ready
+
+
+async def test_take_gives_what_is_there_without_waiting(tasks):
+    """A whole answer that came at once needs no further wait; each byte is credited once."""
+    run, conn, _ = begun(tasks)
+    assert run.take() == b""
+    run.took_head(Head(run=7, status=200))
+    run.took_body(b"one")
+    run.took_body(b"two")
+    run.took_body(b"three")
+    run.ended(DONE)
+    assert run.end is not None
+    assert (run.take(), run.take()) == (b"onetwothree", b"")
+    assert conn.credit == [11]
+
+
+async def test_what_is_poured_comes_in_order_and_in_the_same_turn(tasks):
+    """What came before goes first, then each piece as it comes; `done` tells the end when all of it was taken."""
+    run, conn, _ = begun(tasks)
+    into = Into()
+    run.took_head(Head(run=7, status=200))
+    run.took_body(b"1")
+    run.took_body(b"2")
+    run.pour(into)
+    assert into.pieces == [b"12"]
+    run.took_body(b"3")
+    run.took_body(b"4")
+    assert into.pieces == [b"12", b"3", b"4"]
+    assert conn.credit == [2, 1, 1]
+    done = tasks.start(run.done(), name="done")
+    await asyncio.sleep(0)
+    assert not done.done()
+    run.took_body(b"5")
+    run.ended(DONE)
+    assert await done == DONE
+    assert into.pieces[-1] == b"5"
+
+
+async def test_a_reader_that_is_behind_gets_the_rest_when_it_pours_again(tasks):
+    """Nothing is credited or lost meanwhile, the listener hears of the stay, and the end waits for the bytes."""
+    run, conn, _ = begun(tasks)
+    listener, into = Heard(), Into()
+    run.listen(listener)
+    run.pour(into)
+    run.took_body(b"a")
+    into.ready = False
+    run.took_body(b"b" * HELD_UP_AT)
+    run.took_body(b"c")
+    into.ready = True
+    run.took_body(b"d")  # not before what is kept
+    done = tasks.start(run.done(), name="done")
+    run.ended(DONE)
+    await asyncio.sleep(0)
+    assert not done.done()
+    assert (into.pieces, conn.credit) == ([b"a"], [1])
+    assert listener.told[-3:] == ["heard", "held up", "heard"]
+    into.ready = False
+    run.pour(into)
+    assert into.pieces == [b"a"]
+    into.ready = True
+    run.pour(into)
+    assert into.pieces[1:] == [b"b" * HELD_UP_AT + b"cd"]
+    assert conn.credit[1:] == [HELD_UP_AT + 2]
+    assert listener.told[-1] == "resumed"
+    assert await done == DONE
+
+
+@pytest.mark.parametrize("behind", [False, True])
+async def test_a_cancelled_run_pours_no_more(tasks, behind):
+    """What is kept and what still comes is thrown away and credited; `done` tells the end."""
+    run, conn, _ = begun(tasks)
+    into = Into(ready=not behind)
+    run.pour(into)
+    run.took_body(b"before")
+    run.cancel("client")
+    into.ready = True
+    run.took_body(b"after!!")
+    run.pour(into)
+    assert into.pieces == ([] if behind else [b"before"])
+    assert sum(conn.credit) == 13
+    run.ended(DONE)
+    assert await run.done() == DONE
+
+
+@pytest.mark.parametrize("early", [False, True])
+@pytest.mark.parametrize("taken", [False, True])
+async def test_who_cancels_while_it_takes_a_piece_gets_no_other(tasks, early, taken):
+    """Whatever it returns, the piece is credited once and the next one is thrown away."""
+    run, conn, _ = begun(tasks)
+    got: list[bytes] = []
+
+    def into(data: bytes) -> bool:
+        got.append(data)
+        run.cancel("client")
+        return taken
+
+    if early:
+        run.took_body(b"first")
+        run.pour(into)
+    else:
+        run.pour(into)
+        run.took_body(b"first")
+    run.took_body(b"second")
+    assert got == [b"first"]
+    assert sum(conn.credit) == 11
+
+
+async def test_a_fault_while_pouring_is_raised_by_done(tasks):
+    """The reader that waits hears of it; what comes after is kept until the cancel, and each byte is credited once."""
+    run, conn, _ = begun(tasks)
+
+    def into(data: bytes) -> bool:
+        raise ValueError(data)
+
+    run.pour(into)
+    done = tasks.start(run.done(), name="done")
+    await asyncio.sleep(0)
+    with pytest.raises(ValueError, match="x"):
+        run.took_body(b"x")
+    run.took_body(b"y")
+    with pytest.raises(ValueError, match="x"):
+        await done
+    assert sum(conn.credit) == 1
+    run.cancel("client")
+    assert sum(conn.credit) == 2
+
+
+async def test_a_fault_with_what_is_there_already_is_raised_at_once(tasks):
+    """`pour` itself raises it, and so does `done` for who asks all the same."""
+    run, _, _ = begun(tasks)
+    run.took_body(b"x")
+    with pytest.raises(ZeroDivisionError):
+        run.pour(lambda data: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        await run.done()
