@@ -1,19 +1,20 @@
-"""The door: sole owner of the admission state. Decisions are synchronous; waiting is one future per request.
+"""The door: sole owner of the admission state. Decisions are synchronous; tickets wait for them.
 
-Requests come in as tickets. A ticket waits for a lease; the lease is given back through the door, once, by whoever
-watched the work end (never by the HTTP handler that happens to be around).
+A lease is given back through the door, once, by whoever watched the work end (never by the HTTP handler that happens
+to be around).
 """
 
 import asyncio
 import itertools
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from iop.domain.admission import Admission
-from iop.domain.effects import Effects, EffectType, Lease, Load, Outcome
-from iop.domain.errors import IopError
+from iop.domain.effects import Effect, Effects, EffectType, Lease, Load, Outcome
 from iop.domain.snapshots import NodeState, PoolSnapshot
 from iop.domain.specs import Ask, PoolSpec
+from iop.edge.ticket import Ticket
 
 Publish = Callable[[Effects], None]
 
@@ -21,73 +22,20 @@ Publish = Callable[[Effects], None]
 MAX_TURNS = 1000
 
 
-class Ticket:
-    """One request's place: in line, or holding a lease, or done."""
-
-    def __init__(self, door: "Door", request_id: str) -> None:
-        self._door = door
-        self.request_id = request_id
-        self._future: asyncio.Future[Lease] = door.loop.create_future()
-        self.started = False
-        #: how it ended without a run that its holder could tell of: refused, expired, failed, abandoned, cancelled
-        self.fate: str | None = None
-
-    async def lease(self) -> Lease:
-        """Wait for a slot. Raises the IopError that ended the wait (refused, expired, no candidate left)."""
-        lease = await asyncio.shield(self._future)
-        self.started = True
-        return lease
-
-    @property
-    def handed_over(self) -> bool:
-        """True from the grant until its holder goes on with it."""
-        future = self._future
-        return not self.started and future.done() and not future.cancelled() and future.exception() is None
-
-    @property
-    def refused(self) -> bool:
-        """True when there is nothing to wait for: the answer is an error."""
-        return self._future.done() and not self._future.cancelled() and self._future.exception() is not None
-
-    def leave(self) -> None:
-        """The client is gone: leave the line, or give a lease back that nothing was started for. Idempotent."""
-        self._door.forget(self)
-        if self.started:
-            return
-        self.started = True
-        future = self._future
-        if not future.done():
-            future.cancel()
-            self.fate = "abandoned"
-            self._door.abandon(self.request_id)
-        elif not future.cancelled() and future.exception() is None:
-            self.fate = "cancelled"
-            self._door.end(future.result(), Outcome.CANCELLED, "client_left")
-
-    def settle(self, result: Lease | IopError) -> None:
-        """Called by the door: the wait is over."""
-        if self._future.done():
-            return
-        if isinstance(result, IopError):
-            self._future.set_exception(result)
-            self._future.exception()  # a client that left at this moment will not ask for it
-        else:
-            self._future.set_result(result)
-
-    def wait_again(self) -> None:
-        """Called by the door: the grant was taken back, the request is in line again."""
-        self._future = self._door.loop.create_future()
-        self.started = False
-
-
 class Door:
-    """Admission with asyncio around it. `publish` gets every effect in order (the feed's place)."""
+    """Admission with asyncio around it. `publish` gets every effect in order (the feed's place).
+
+    `handed_over` are the tickets with a slot that their holders have not gone on with yet.
+    """
 
     def __init__(self, *, loop: asyncio.AbstractEventLoop, publish: Publish) -> None:
         self.loop = loop
+        self.handed_over: set[Ticket] = set()
         self._admission = Admission()
         self._publish = publish
         self._tickets: dict[str, Ticket] = {}
+        self._untold: deque[Effect] = deque()
+        self._telling = False
         self._timer: asyncio.Handle | None = None
         self._due = 0.0
         self._numbers = itertools.count(2)
@@ -106,7 +54,9 @@ class Door:
         while request_id in self._tickets:
             request_id = f"{ask.request_id}~{next(self._numbers)}"
         ticket = self._tickets[request_id] = Ticket(self, request_id)
-        self._act(self._admission.ask(replace(ask, request_id=request_id), self.loop.time()))
+        if request_id != ask.request_id:
+            ask = replace(ask, request_id=request_id)
+        self._act(self._admission.ask(ask, self.loop.time()))
         return ticket
 
     def forget(self, ticket: Ticket) -> None:
@@ -207,7 +157,7 @@ class Door:
         Under a flood of grants there may be no such moment; after MAX_TURNS turns of the loop this returns anyway.
         """
         for _ in range(MAX_TURNS):
-            if not any(ticket.handed_over for ticket in self._tickets.values()):
+            if not self.handed_over:
                 return
             await asyncio.sleep(0)
 
@@ -218,22 +168,39 @@ class Door:
             self._timer = None
 
     def _act(self, effects: Effects) -> None:
+        """Publish what happened, then tell the tickets, in order. What a callback of theirs does is told after it."""
         self._publish(effects)
-        for effect in effects:
-            ticket = self._tickets.get(effect.request_id) if effect.request_id is not None else None
-            if ticket is None:
-                continue
-            if effect.type is EffectType.GRANTED and effect.lease is not None:
-                ticket.settle(effect.lease)
-            elif effect.type is EffectType.RETURNED:
-                ticket.wait_again()
-            elif effect.error is not None:
-                ticket.fate = "failed" if effect.type is EffectType.ENDED else effect.type.value
-                if effect.type is EffectType.ENDED:
-                    ticket.wait_again()
-                ticket.settle(effect.error)
+        self._untold.extend(effects)
+        if self._telling:
+            return
+        self._telling = True
+        try:
+            while self._untold:
+                self._tell(self._untold.popleft())
+        finally:
+            self._telling = False
         self._wake_idle()
         self._arm()
+
+    def _tell(self, effect: Effect) -> None:
+        kind, ticket = effect.type, self._tickets.get(effect.request_id) if effect.request_id is not None else None
+        if ticket is None:
+            return
+        if kind is EffectType.GRANTED:
+            if effect.lease is not None:
+                ticket.settle(effect.lease)
+        elif kind is EffectType.ENDED or kind is EffectType.RETURNED:
+            if not ticket.holds(effect.lease):
+                return  # an earlier request of this id, whose client has left
+            if kind is EffectType.RETURNED:
+                ticket.wait_again()
+            elif effect.error is not None:
+                ticket.wait_again()
+                ticket.fate = "failed"
+                ticket.settle(effect.error)
+        elif effect.error is not None:
+            ticket.fate = kind.value
+            ticket.settle(effect.error)
 
     def _wake_idle(self) -> None:
         if self._idle_waiters and not ((load := self._admission.load()).in_flight or load.queued):

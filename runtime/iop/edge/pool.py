@@ -13,11 +13,12 @@ from iop.domain.effects import Lease
 from iop.domain.specs import Ask
 from iop.edge.call import Call
 from iop.edge.client_run import ClientRun
-from iop.edge.door import Door, Ticket
+from iop.edge.door import Door
 from iop.edge.links import Links, NodeOffline, RunSpec
 from iop.edge.owners import ResponseOwners
 from iop.edge.relay import Relay
 from iop.edge.reply import Reply
+from iop.edge.ticket import Ticket
 from iop.link.messages import End
 from iop.openai.headers import request_headers
 from iop.openai.request import engine_body

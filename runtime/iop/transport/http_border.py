@@ -1,6 +1,7 @@
 """The border of every HTTP port: request ids, errors as JSON, who may speak (Host, Origin).
 
-The only place that turns an IopError, or a fault nobody expected, into an answer.
+The only place that turns an IopError, or a fault nobody expected, into an answer, and that keeps such a fault of one
+request from another one.
 """
 
 import logging
@@ -77,6 +78,16 @@ async def error_middleware(request: web.Request, handler: Handler) -> web.Stream
     if not response.prepared:
         response.headers.setdefault("x-request-id", request_id(request))
     return response
+
+
+def kept_apart(request_id: str, work: Callable[[], object]) -> bool:
+    """Do `work` of a request while another one is served. A fault of it is logged and told as False, to harm nobody."""
+    try:
+        work()
+    except Exception:  # noqa: BLE001  (the border between two requests)
+        _log.exception("unhandled error while going on with request %s", request_id)
+        return False
+    return True
 
 
 def _routes(app: web.Application) -> list[str]:

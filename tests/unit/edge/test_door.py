@@ -1,4 +1,4 @@
-"""The door: futures around the admission machine."""
+"""The door: the admission machine with time and tickets around it."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -6,39 +6,25 @@ from collections.abc import AsyncIterator
 import pytest
 import uvloop
 
-from iop.domain.effects import Effects, Lease, Outcome
+from iop.domain.effects import Lease, Outcome
 from iop.domain.errors import IopError
 from iop.domain.law import violations
 from iop.domain.snapshots import NodeState
-from iop.domain.specs import Ask, LineBounds, PoolSpec, ProviderSpec
-from iop.edge.door import Door
+from iop.domain.specs import Ask, LineBounds
+from tests.fakes.door_rig import DoorRig
 from tests.fakes.until import until
 
 
-class Harness:
-    """A door over one provider `p` with one slot on node `n`, connected and up."""
-
-    def __init__(self, bounds: LineBounds, wedge_after: float = 120.0) -> None:
-        self.published: list[str] = []
-        self.door = Door(loop=asyncio.get_running_loop(), publish=self._publish)
-        self.door.configure(PoolSpec((ProviderSpec("p", "n", 1),), {"m": ("p",)}, bounds, wedge_after))
-        self.door.node_connected("n", 1, ())
-        self.door.provider_health("p", up=True, reason=None)
-
-    def _publish(self, effects: Effects) -> None:
-        self.published += [f"{e.type.value}:{e.request_id}" for e in effects if e.request_id]
-
-
 @pytest.fixture
-async def harness() -> AsyncIterator[Harness]:
+async def harness() -> AsyncIterator[DoorRig]:
     """A harness whose invariants hold at the end."""
-    made = Harness(LineBounds(max_waiting=2, max_wait=60.0))
+    made = DoorRig(LineBounds(max_waiting=2, max_wait=60.0))
     yield made
     made.door.close()
     assert violations(made.door.snapshot()) == []
 
 
-async def test_a_freed_slot_wakes_the_next_in_line(harness: Harness) -> None:
+async def test_a_freed_slot_wakes_the_next_in_line(harness: DoorRig) -> None:
     """The second request waits for the first one's end and then holds the slot."""
     first = harness.door.ask(Ask("a", "m"))
     second = harness.door.ask(Ask("b", "m"))
@@ -51,7 +37,7 @@ async def test_a_freed_slot_wakes_the_next_in_line(harness: Harness) -> None:
     harness.door.end(await second.lease(), Outcome.COMPLETED)
 
 
-async def test_a_full_line_refuses(harness: Harness) -> None:
+async def test_a_full_line_refuses(harness: DoorRig) -> None:
     """Beyond the bound the ticket's lease raises the 429."""
     tickets = [harness.door.ask(Ask(name, "m")) for name in "abcd"]
 
@@ -60,44 +46,7 @@ async def test_a_full_line_refuses(harness: Harness) -> None:
     assert (refused.value.status, refused.value.code) == (429, "queue_full")
 
 
-async def test_leaving_the_line_is_abandoning(harness: Harness) -> None:
-    """A waiter that leaves frees its place; leaving twice changes nothing."""
-    harness.door.ask(Ask("a", "m"))
-    waiter = harness.door.ask(Ask("b", "m"))
-    waiter.leave()
-    waiter.leave()
-
-    assert harness.door.load().queued == 0
-    assert harness.published[-1] == "abandoned:b"
-
-
-async def test_a_grant_to_a_client_that_left_is_given_back(harness: Harness) -> None:
-    """Field case B47: the slot came in the very moment the client left; nothing leaks."""
-    first = harness.door.ask(Ask("a", "m"))
-    second = harness.door.ask(Ask("b", "m"))
-    task = asyncio.ensure_future(second.lease())
-    await asyncio.sleep(0)
-    harness.door.end(await first.lease(), Outcome.COMPLETED)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    second.leave()
-
-    assert harness.door.load().in_flight == 0
-    assert harness.door.snapshot().totals.cancelled == 1
-
-
-async def test_a_returned_request_waits_again_and_gets_its_error(harness: Harness) -> None:
-    """Given back with no other candidate: the same ticket tells the 502."""
-    ticket = harness.door.ask(Ask("a", "m"))
-    harness.door.give_back(await ticket.lease(), "unreachable")
-
-    with pytest.raises(IopError) as told:
-        await ticket.lease()
-    assert (told.value.status, told.value.code) == (502, "upstream_unreachable")
-
-
-async def test_a_busy_node_returns_the_request_to_the_line(harness: Harness) -> None:
+async def test_a_busy_node_returns_the_request_to_the_line(harness: DoorRig) -> None:
     """`busy` excludes nobody: the request is granted again after the next good probe."""
     ticket = harness.door.ask(Ask("a", "m"))
     harness.door.give_back(await ticket.lease(), "busy")
@@ -111,7 +60,7 @@ async def test_a_busy_node_returns_the_request_to_the_line(harness: Harness) -> 
 
 async def test_a_wait_ends_at_its_deadline() -> None:
     """The timer expires a waiter: 503 queue_timeout."""
-    made = Harness(LineBounds(max_wait=0.01))
+    made = DoorRig(LineBounds(max_wait=0.01))
     first = made.door.ask(Ask("a", "m"))
     second = made.door.ask(Ask("b", "m"))
 
@@ -122,7 +71,7 @@ async def test_a_wait_ends_at_its_deadline() -> None:
     made.door.close()
 
 
-async def test_two_live_requests_of_one_id_are_kept_apart(harness: Harness) -> None:
+async def test_two_live_requests_of_one_id_are_kept_apart(harness: DoorRig) -> None:
     """A client may repeat its x-request-id; the second gets a number."""
     first = harness.door.ask(Ask("same", "m"))
     second = harness.door.ask(Ask("same", "m"))
@@ -132,7 +81,7 @@ async def test_two_live_requests_of_one_id_are_kept_apart(harness: Harness) -> N
     second.leave()
 
 
-async def test_idle_and_shutdown(harness: Harness) -> None:
+async def test_idle_and_shutdown(harness: DoorRig) -> None:
     """After shut_down newcomers get 503 shutting_down; idle() ends when the last slot is free."""
     ticket = harness.door.ask(Ask("a", "m"))
     lease = await ticket.lease()
@@ -146,7 +95,7 @@ async def test_idle_and_shutdown(harness: Harness) -> None:
     assert told.value.code == "shutting_down"
 
 
-async def test_a_check_of_one_provider_passes_a_drain(harness: Harness) -> None:
+async def test_a_check_of_one_provider_passes_a_drain(harness: DoorRig) -> None:
     """The admin's check runs on a draining provider; other requests wait."""
     harness.door.drain("n", 60.0, "maintenance")
     other = harness.door.ask(Ask("a", "m"))
@@ -160,9 +109,9 @@ async def test_a_check_of_one_provider_passes_a_drain(harness: Harness) -> None:
 
 
 @pytest.fixture
-async def wedged() -> AsyncIterator[tuple[Harness, Lease]]:
+async def wedged() -> AsyncIterator[tuple[DoorRig, Lease]]:
     """A silent stream on the only slot, one waiter, and a wedge_after of 5 ms; both end with the test."""
-    made = Harness(LineBounds(), wedge_after=0.005)
+    made = DoorRig(LineBounds(), wedge_after=0.005)
     first = await made.door.ask(Ask("a", "m", streams=True)).lease()
     second = made.door.ask(Ask("b", "m"))
     yield made, first
@@ -171,11 +120,11 @@ async def wedged() -> AsyncIterator[tuple[Harness, Lease]]:
     made.door.close()
 
 
-def _state(harness: Harness) -> str:
+def _state(harness: DoorRig) -> str:
     return harness.door.snapshot().providers[0].state.value
 
 
-async def test_the_timer_finds_a_silent_provider_and_a_byte_clears_it(wedged: tuple[Harness, Lease]) -> None:
+async def test_the_timer_finds_a_silent_provider_and_a_byte_clears_it(wedged: tuple[DoorRig, Lease]) -> None:
     """Nobody has to ask: it is suspect by itself, ready with the next byte, and suspect again when that was all."""
     harness, lease = wedged
     await until(lambda: _state(harness) == "suspect")
@@ -185,7 +134,7 @@ async def test_the_timer_finds_a_silent_provider_and_a_byte_clears_it(wedged: tu
 
 
 async def test_a_run_that_is_held_up_excuses_its_provider_until_it_is_read_again(
-    wedged: tuple[Harness, Lease],
+    wedged: tuple[DoorRig, Lease],
 ) -> None:
     """Reading again starts the clock, with no other event."""
     harness, lease = wedged
@@ -197,7 +146,7 @@ async def test_a_run_that_is_held_up_excuses_its_provider_until_it_is_read_again
     await until(lambda: _state(harness) == "suspect")
 
 
-async def test_without_its_client_only_the_probe_tells(wedged: tuple[Harness, Lease]) -> None:
+async def test_without_its_client_only_the_probe_tells(wedged: tuple[DoorRig, Lease]) -> None:
     """What goes on unread is no evidence; the engine's silence to a probe is."""
     harness, lease = wedged
     harness.door.heard(lease)
@@ -209,13 +158,13 @@ async def test_without_its_client_only_the_probe_tells(wedged: tuple[Harness, Le
     assert _state(harness) == "ready"
 
 
-async def test_a_nodes_state_is_told_alone(harness: Harness) -> None:
+async def test_a_nodes_state_is_told_alone(harness: DoorRig) -> None:
     """One look-up, for the direct route."""
     assert harness.door.node_state("n") is NodeState.CONNECTED
     assert harness.door.node_state("other") is None
 
 
-async def test_begun_waits_for_a_holder_that_has_not_gone_on(harness: Harness) -> None:
+async def test_begun_waits_for_a_holder_that_has_not_gone_on(harness: DoorRig) -> None:
     """While a slot is handed over and its holder has not had its turn, it waits; for those in line it does not."""
     first = harness.door.ask(Ask("a", "m"))
     second = harness.door.ask(Ask("b", "m"))
@@ -231,7 +180,7 @@ async def test_begun_waits_for_a_holder_that_has_not_gone_on(harness: Harness) -
     await harness.door.begun()
 
 
-async def test_begun_does_not_wait_for_ever(harness: Harness) -> None:
+async def test_begun_does_not_wait_for_ever(harness: DoorRig) -> None:
     """A holder that never goes on holds up nobody."""
     ticket = harness.door.ask(Ask("a", "m"))
     await harness.door.begun()
@@ -243,7 +192,7 @@ def test_a_timer_that_is_due_at_once_holds_up_nobody() -> None:
     """On uvloop such a timer does not tell when it is due; whoever changes the pool in the same turn is served."""
 
     async def scenario() -> None:
-        made = Harness(LineBounds(max_waiting=2, max_wait=60.0))
+        made = DoorRig(LineBounds(max_waiting=2, max_wait=60.0))
         made.door.drain("n", 0.0001, None)
         made.door.undrain("n")
         assert made.door.node_state("n") is NodeState.CONNECTED
@@ -251,30 +200,3 @@ def test_a_timer_that_is_due_at_once_holds_up_nobody() -> None:
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(scenario())
-
-
-async def test_a_ticket_tells_how_it_ended_without_a_run(harness: Harness) -> None:
-    """In the words of the events: refused, expired, failed, abandoned; cancelled for a slot that nobody began with."""
-    door = harness.door
-    holder, waiter, leaver, refused = (door.ask(Ask(name, "m")) for name in "abcd")
-    lease = await holder.lease()
-    leaver.leave()
-    assert (holder.fate, waiter.fate, leaver.fate, refused.fate) == (None, None, "abandoned", "refused")
-    door.end(lease, Outcome.COMPLETED)
-    waiter.leave()
-    assert waiter.fate == "cancelled"
-    again = door.ask(Ask("e", "m"))
-    late = door.ask(Ask("f", "m"))
-    door.give_back(await again.lease(), "reset")
-    assert again.fate == "failed"
-    await late.lease()
-    last = door.ask(Ask("g", "m"))
-    door.expire_all()
-    assert last.fate == "expired"
-    for ticket in (refused, again, last):
-        with pytest.raises(IopError):
-            await ticket.lease()
-        ticket.leave()
-    door.node_lost("n", 1)
-    holder.leave()
-    late.leave()

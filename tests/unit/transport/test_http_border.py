@@ -8,7 +8,7 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from iop.domain.errors import QueueFull
 from iop.transport.hosts import HostRule
-from iop.transport.http_border import error_middleware, host_middleware, request_id
+from iop.transport.http_border import error_middleware, host_middleware, kept_apart, request_id
 
 
 async def _hello(request: web.Request) -> web.Response:
@@ -112,3 +112,11 @@ async def test_a_fault_in_mid_answer_is_a_cut(client: Client) -> None:
     answer = await client.get("/late-fault")
     with pytest.raises(ClientPayloadError):
         await answer.read()
+
+
+def test_a_fault_of_another_request_is_kept_from_this_one(caplog: pytest.LogCaptureFixture) -> None:
+    """It is logged with the id of its own request and told as False; what goes well is True."""
+    done: list[int] = []
+    assert kept_apart("req-1", lambda: done.append(1))
+    assert not kept_apart("req-2", lambda: done[7])
+    assert (done, "request req-2" in caplog.text, "request req-1" in caplog.text) == ([1], True, False)
