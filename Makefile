@@ -162,6 +162,18 @@ chaos: $(READY) ## faults under load by a seed: kills, freezes, cuts, drains, re
 soak: $(READY) ## 100,000 requests: memory, files, threads and tasks of each process must stay flat (5 to 30 minutes)
 	@$(PYTHON) -m tests.bench.soak --requests $(REQUESTS) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
+.PHONY: bench bench-quick gcc-here
+bench: $(READY) gcc-here ## us beside nginx, haproxy, LiteLLM and two Rust routers: requests, streams, capacity (half an hour; quiet machine)
+	@$(PYTHON) -m tests.bench.speed.compare $(ARGS)
+
+bench-quick: $(READY) gcc-here ## us beside nginx and haproxy in two minutes; the last line tells each goal
+	@$(PYTHON) -m tests.bench.speed.compare --quick $(ARGS)
+
+gcc-here:
+	@command -v gcc >/dev/null || \
+	{ [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq --no-install-recommends gcc libc6-dev >/dev/null; } || \
+	{ echo "gcc is missing: sudo apt-get install -y gcc libc6-dev"; exit 1; }
+
 operator-inventory: $(READY) ## write agent-test/dev/inventory.yaml from inventory/dev
 	PYTHONPATH=runtime $(PYTHON) -m iop.commands.inventory dev --operator > agent-test/dev/inventory.yaml.new
 	mv agent-test/dev/inventory.yaml.new agent-test/dev/inventory.yaml

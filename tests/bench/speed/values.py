@@ -1,0 +1,105 @@
+"""What the rows of a run say about a measure: a median over the quiet rounds, with the least and the most of them."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from tests.bench.speed.processes import QUIET
+
+Row = dict[str, Any]
+#: how a number is found: of a row, or of a chain of keys "load.lat_ms.p50"
+Pick = str | Callable[[Row], float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """`value` is the median of `rounds` rounds, `low` and `high` their ends. `quiet`: others left the machine alone."""
+
+    value: float
+    low: float
+    high: float
+    rounds: int
+    quiet: bool = True
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of one run."""
+
+    rows: Sequence[Row]
+
+    def of(self, test: str, peer: str, **keys: object) -> list[Row]:
+        """The rows of a measure of a peer that did not fail, in order of rounds."""
+        return [
+            row
+            for row in self.rows
+            if row.get("test") == test
+            and row.get("peer") == peer
+            and "error" not in row
+            and all(row.get(key) == wanted for key, wanted in keys.items())
+        ]
+
+    def peers(self) -> list[str]:
+        """Those that were measured, in order of appearance."""
+        return list(dict.fromkeys(row["peer"] for row in self.rows if "peer" in row and row["peer"] != "line"))
+
+    def value(self, pick: Pick, test: str, peer: str, **keys: object) -> Value | None:
+        """A number of one peer; None when nothing was measured."""
+        return summary((_picked(row, pick), _quiet(row)) for row in self.of(test, peer, **keys))
+
+    def compared(
+        self,
+        combine: Callable[[float, float], float | None],
+        pick: Pick,
+        test: str,
+        peers: tuple[str, str],
+        **keys: object,
+    ) -> Value | None:
+        """Two peers, round by round, so that what changes between rounds changes both; None where one is missing."""
+        pairs = []
+        other = {row["round"]: row for row in self.of(test, peers[1], **keys)}
+        for row in self.of(test, peers[0], **keys):
+            if (beside := other.get(row["round"])) is None:
+                continue
+            one, two = _picked(row, pick), _picked(beside, pick)
+            pairs.append((None if one is None or two is None else combine(one, two), _quiet(row) and _quiet(beside)))
+        return summary(pairs)
+
+    def ratio(self, pick: Pick, test: str, peers: tuple[str, str], **keys: object) -> Value | None:
+        """The first peer's number over the second's."""
+        return self.compared(lambda one, two: one / two if two else None, pick, test, peers, **keys)
+
+    def added(self, pick: Pick, test: str, peers: tuple[str, str], **keys: object) -> Value | None:
+        """The first peer's number less the second's."""
+        return self.compared(lambda one, two: one - two, pick, test, peers, **keys)
+
+
+def summary(rounds: Iterable[tuple[float | None, bool]]) -> Value | None:
+    """Of (number, whether it was quiet) per round: the quiet ones, or all where none was."""
+    known = [(number, quiet) for number, quiet in rounds if number is not None]
+    chosen = [number for number, quiet in known if quiet] or [number for number, _ in known]
+    if not chosen:
+        return None
+    return Value(median(chosen), min(chosen), max(chosen), len(chosen), any(quiet for _, quiet in known))
+
+
+def worst(values: Iterable[Value | None]) -> Value | None:
+    """The greatest of several; None when one of them is missing."""
+    known = list(values)
+    if not known or None in known:
+        return None
+    return max((one for one in known if one is not None), key=lambda one: one.value)
+
+
+def _quiet(row: Row) -> bool:
+    return float(row.get("others_cores", 0.0)) < QUIET
+
+
+def _picked(row: Row, pick: Pick) -> float | None:
+    if callable(pick):
+        return pick(row)
+    found: Any = row
+    for key in pick.split("."):
+        found = found[key]
+    return None if found is None else float(found)
