@@ -14,7 +14,7 @@ from iop.link import messages as m
 from iop.link.codec import Codec
 from iop.link.frames import BodyFrame, ControlFrame, FrameReader, body_frame, control_frame
 from iop.link.messages import PROTOCOL, Config, GoingAway, Ready, Run, TurnedAway
-from iop.link.session import BodyPiece, Session
+from iop.link.session import Session
 from iop.node.dialer import Dialer
 from iop.transport.link import LinkConnection
 from iop.transport.tasks import TaskSet
@@ -72,7 +72,7 @@ def test_an_old_node_is_understood_by_this_session() -> None:
     session = Session("edge", dead_after=15, open_within=10, now=0.0)
     heard: list[object] = []
     for data in frames("protocol-1-node.hex"):
-        if heard and not session.flows.sender(1):
+        if heard and not session.flows.of(1):
             session.send(Run(run=1, epoch=1, request_id="r", adapter="e1", operation="responses", stream=True))
             session.send_piece(1, memoryview(b"x" * 100_000), end=False)
             session.ping()
@@ -83,7 +83,7 @@ def test_an_old_node_is_understood_by_this_session() -> None:
     said = next(entry for entry in heard if isinstance(entry, m.Hello))
     assert (said.node_id, said.instance_id, said.token, said.protocol) == ("n1", "i1", "secret", 1)
     assert said.running == (m.RunningWork(run=7, request_id="req-7", adapter="e1", provider_id="p1"),)
-    assert [entry.data for entry in heard if isinstance(entry, BodyPiece)] == [b'{"ok":true}']
+    assert [entry.data for entry in heard if isinstance(entry, BodyFrame)] == [b'{"ok":true}']
     assert [(e.run, e.outcome, e.failure) for e in heard if isinstance(e, m.End)] == [
         (1, "completed", None),
         (7, "failed", "unreachable"),
@@ -98,7 +98,7 @@ def test_an_old_edge_is_understood_by_this_session() -> None:
         session.feed(data)
         while (event := session.next_event()) is not None:
             heard.append(event)
-            if isinstance(event, BodyPiece):
+            if isinstance(event, BodyFrame):
                 session.send_piece(event.run, memoryview(b"y" * 100_000), end=False)
     config, run = heard[0], heard[1]
     assert isinstance(config, Config)
@@ -107,7 +107,7 @@ def test_an_old_edge_is_understood_by_this_session() -> None:
     assert config.runtime.cli_targets[0].command == ("agent",)
     assert isinstance(run, Run)
     assert (run.provider_pool, run.provider_id, run.timeout) == (True, "p1", 900.0)
-    assert [type(entry) for entry in heard[2:]] == [BodyPiece, m.Credit, m.Cancel, GoingAway]
+    assert [type(entry) for entry in heard[2:]] == [BodyFrame, m.Credit, m.Cancel, GoingAway]
     assert session.replies() == control_frame(Codec().encode(m.Pong(n=1)))
 
 

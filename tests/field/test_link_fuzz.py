@@ -49,7 +49,7 @@ def test_a_session_raises_wire_errors_only_and_keeps_little(role: Any, data: st.
             session.feed(sent[at : at + size])
             while session.next_event() is not None:
                 pass
-            assert len(session._frames._buffer) <= MAX_CONTROL + size
+            assert len(session._frames) <= MAX_CONTROL + size
             assert len(session.replies()) <= 64 * len(sent)
             session.tick(0.0)
     except WireError:

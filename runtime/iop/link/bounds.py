@@ -5,6 +5,9 @@ into logs: each has a length here, each list a number of entries, and a kind of 
 answer.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 from msgspec.structs import replace
 
 from iop.link import messages as m
@@ -23,18 +26,23 @@ MAX_NUMBER = 1_000_000
 
 def bounded(message: m.Message) -> m.Message:
     """Return a node's message with nothing in it that is too much to keep; what fits comes back as it is."""
-    match message:
-        case m.End(failure=failure, detail=detail) if failure is not None or detail is not None:
-            known = failure if failure is None or failure in m.FAILURES else "broken"
-            return replace(message, failure=known, detail=None if detail is None else detail[:MAX_DETAIL])
-        case m.ProviderHealth(reason=str(reason)):
-            return replace(message, reason=_told(reason, MAX_REASON))
-        case m.Ready(adapters=adapters) if adapters:
-            return replace(message, adapters=_adapters(adapters[:MAX_ENTRIES]))
-        case m.Hello():
-            return _hello(message)
-        case _:
-            return message
+    bound = _BOUNDS.get(type(message))
+    return message if bound is None else bound(message)
+
+
+def _end(end: m.End) -> m.End:
+    if end.failure is None and end.detail is None:
+        return end
+    known = end.failure if end.failure is None or end.failure in m.FAILURES else "broken"
+    return replace(end, failure=known, detail=None if end.detail is None else end.detail[:MAX_DETAIL])
+
+
+def _health(health: m.ProviderHealth) -> m.ProviderHealth:
+    return health if health.reason is None else replace(health, reason=_told(health.reason, MAX_REASON))
+
+
+def _ready(ready: m.Ready) -> m.Ready:
+    return replace(ready, adapters=_adapters(ready.adapters[:MAX_ENTRIES])) if ready.adapters else ready
 
 
 def _hello(hello: m.Hello) -> m.Hello:
@@ -75,3 +83,12 @@ def _told(text: str, most: int = MAX_NAME) -> str:
     """Cut a text, and leave nothing in it that could steer a terminal or break a line of a log."""
     cut = text[:most]
     return cut if cut.isprintable() else "".join(char if char.isprintable() else "?" for char in cut)
+
+
+#: only these messages have words of the node in them
+_BOUNDS: dict[type, Callable[[Any], m.Message]] = {
+    m.Hello: _hello,
+    m.Ready: _ready,
+    m.ProviderHealth: _health,
+    m.End: _end,
+}

@@ -14,11 +14,18 @@ INITIAL_CREDIT = 256 * 1024
 GRANT_AT = INITIAL_CREDIT // 4
 
 
-class SendWindow:
-    """What may still be sent for one run, in bytes."""
+class Flow:
+    """The two windows of one run at one end, in bytes: what may be sent, and what may come."""
+
+    __slots__ = ("_allowed", "_drained", "_held", "available")
 
     def __init__(self) -> None:
+        #: what may still be sent
         self.available = INITIAL_CREDIT
+        #: what the peer may still send, what came and is not drained, and what was drained and is not granted
+        self._allowed = INITIAL_CREDIT
+        self._held = 0
+        self._drained = 0
 
     def spend(self, count: int) -> None:
         """`count` bytes were sent; never more than `available`."""
@@ -31,15 +38,6 @@ class SendWindow:
         if count <= 0 or self.available + count > INITIAL_CREDIT:
             raise WireError(f"a credit of {count} bytes where {INITIAL_CREDIT - self.available} were under way")
         self.available += count
-
-
-class ReceiveWindow:
-    """What the peer may still send for one run, and what it must be told that was drained, in bytes."""
-
-    def __init__(self) -> None:
-        self._allowed = INITIAL_CREDIT
-        self._held = 0
-        self._drained = 0
 
     def receive(self, count: int) -> None:
         """`count` bytes came. Raises WireError when the peer had no credit for them."""
@@ -65,30 +63,24 @@ class Flows:
     """The windows of all runs that are open on one link."""
 
     def __init__(self) -> None:
-        self._windows: dict[int, tuple[SendWindow, ReceiveWindow]] = {}
+        self._flows: dict[int, Flow] = {}
 
     def __iter__(self) -> Iterator[int]:
-        return iter(self._windows)
+        return iter(self._flows)
 
     def __len__(self) -> int:
-        return len(self._windows)
+        return len(self._flows)
 
     def open(self, run: int) -> None:
         """A run begins. Raises WireError when its number is in use."""
-        if run in self._windows:
+        if run in self._flows:
             raise WireError(f"run {run} is already open")
-        self._windows[run] = (SendWindow(), ReceiveWindow())
+        self._flows[run] = Flow()
+
+    def of(self, run: int) -> Flow | None:
+        """Return the windows of a run, or None when it is over."""
+        return self._flows.get(run)
 
     def close(self, run: int) -> None:
         """The run is over; nothing happens when it already was."""
-        self._windows.pop(run, None)
-
-    def sender(self, run: int) -> SendWindow | None:
-        """The window for what goes out, or None when the run is over."""
-        windows = self._windows.get(run)
-        return windows[0] if windows else None
-
-    def receiver(self, run: int) -> ReceiveWindow | None:
-        """The window for what comes in, or None when the run is over."""
-        windows = self._windows.get(run)
-        return windows[1] if windows else None
+        self._flows.pop(run, None)

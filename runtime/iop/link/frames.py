@@ -8,7 +8,9 @@ A frame that is over its limit is refused at its header.
 """
 
 import struct
-from dataclasses import dataclass
+from typing import NoReturn
+
+import msgspec
 
 from iop.link.errors import WireError
 
@@ -28,18 +30,17 @@ _TLS_RECORDS = (b"\x15\x03", b"\x16\x03")
 
 _HEADER = struct.Struct(">IB")
 _BODY_HEADER = struct.Struct(">IB")
+#: both at once
 _WHOLE_BODY_HEADER = struct.Struct(">IBIB")
 
 
-@dataclass(frozen=True, slots=True)
-class ControlFrame:
+class ControlFrame(msgspec.Struct, frozen=True, gc=False):
     """The bytes of one control message, not yet decoded."""
 
     payload: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class BodyFrame:
+class BodyFrame(msgspec.Struct, frozen=True, gc=False):
     """A piece of a run's body; `end` marks the last one."""
 
     run: int
@@ -68,57 +69,78 @@ def body_frame(run: int, data: bytes | memoryview, *, end: bool) -> bytes:
 class FrameReader:
     """Cuts what was received into frames. `max_control` (bytes) may be changed between two frames.
 
-    A frame over its limit raises WireError as soon as its header is there: nothing of it is kept.
+    A frame over its limit raises WireError as soon as its header is there: nothing of it is kept. Frames are cut right
+    out of the received bytes; only one that came in parts is put together first, each of its bytes twice at most.
     """
 
     def __init__(self, max_control: int = MAX_HELLO) -> None:
         self.max_control = max_control
-        self._buffer = bytearray()
+        self._data = b""
         self._at = 0
+        #: what came after `_data`; a frame in it is looked for when `_need` bytes of it are there
+        self._rest = bytearray()
+        self._need = 0
+
+    def __len__(self) -> int:
+        """Bytes that are kept here: of frames that were not asked for yet, and of one that is not whole."""
+        return len(self._data) - self._at + len(self._rest)
 
     def feed(self, data: bytes) -> None:
         """Add received bytes."""
-        self._buffer += data
+        if self._rest or self._at < len(self._data):
+            self._rest += data
+        else:
+            self._data, self._at = data, 0
 
     def next_frame(self) -> Frame | None:
         """The next whole frame, or None when more bytes are needed. Raises WireError on a wrong one."""
-        start = self._at + _HEADER.size
-        if len(self._buffer) < start:
-            self._compact()
-            return None
-        if self._buffer.startswith(_TLS_RECORDS, self._at):
-            raise WireError("the peer speaks TLS here, this end does not")
-        length, kind = _HEADER.unpack_from(self._buffer, self._at)
-        self._check(length, kind)
-        if len(self._buffer) < start + length:
-            self._compact()
-            return None
-        self._at = start + length
+        while True:
+            left, need = len(self._data) - self._at, _HEADER.size
+            if left >= need:
+                length, kind = _HEADER.unpack_from(self._data, self._at)
+                self._check(length, kind)
+                need += length
+                if left >= need:
+                    return self._cut(kind, self._at, need)
+            if not self._gather(need):
+                return None
+
+    def _cut(self, kind: int, at: int, size: int) -> Frame:
+        stop = self._at = at + size
         if kind == CONTROL:
-            return ControlFrame(self._slice(start, self._at))
-        run, flags = _BODY_HEADER.unpack_from(self._buffer, start)
-        data = self._slice(start + _BODY_HEADER.size, self._at)
+            return ControlFrame(self._data[at + _HEADER.size : stop])
+        _, _, run, flags = _WHOLE_BODY_HEADER.unpack_from(self._data, at)
+        data = self._data[at + _WHOLE_BODY_HEADER.size : stop]
         if flags & ~END:
             raise WireError(f"unknown body flags {flags:#04x}")
         if not data and not flags:
             raise WireError("an empty body piece that ends nothing")
         return BodyFrame(run, data, bool(flags))
 
+    def _gather(self, need: int) -> bool:
+        """Put what is left and what came after it together; False when that is less than `need` bytes."""
+        if self._at < len(self._data):
+            self._rest[:0] = memoryview(self._data)[self._at :]
+        self._data, self._at = b"", 0
+        self._need = max(need, self._need)
+        if len(self._rest) < self._need:
+            return False
+        self._data, self._rest, self._need = bytes(self._rest), bytearray(), 0
+        return True
+
     def _check(self, length: int, kind: int) -> None:
+        if kind == BODY:
+            if _BODY_HEADER.size <= length <= _BODY_HEADER.size + MAX_PIECE:
+                return
+        elif kind == CONTROL and length <= self.max_control:
+            return
+        self._refuse(length, kind)
+
+    def _refuse(self, length: int, kind: int) -> NoReturn:
+        if self._data.startswith(_TLS_RECORDS, self._at):
+            raise WireError("the peer speaks TLS here, this end does not")
         if kind == CONTROL:
-            if length > self.max_control:
-                raise WireError(f"a control frame of {length} bytes is over the limit of {self.max_control}")
-        elif kind == BODY:
-            if not _BODY_HEADER.size <= length <= _BODY_HEADER.size + MAX_PIECE:
-                raise WireError(f"a body frame of {length} bytes; a piece has {MAX_PIECE} at most")
-        else:
-            raise WireError(f"unknown frame kind {kind}")
-
-    def _compact(self) -> None:
-        if self._at:
-            del self._buffer[: self._at]
-            self._at = 0
-
-    def _slice(self, start: int, stop: int) -> bytes:
-        with memoryview(self._buffer) as view, view[start:stop] as part:
-            return bytes(part)
+            raise WireError(f"a control frame of {length} bytes is over the limit of {self.max_control}")
+        if kind == BODY:
+            raise WireError(f"a body frame of {length} bytes; a piece has {MAX_PIECE} at most")
+        raise WireError(f"unknown frame kind {kind}")

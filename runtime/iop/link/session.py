@@ -7,10 +7,9 @@ A wrong frame raises WireError; the session is of no use after that and its conn
 books of pings and of credit are kept here; the caller sees `pong` and `credit` only to wake who waits for them.
 """
 
-from collections import deque
-from dataclasses import dataclass
+from collections.abc import Callable
 from enum import StrEnum
-from typing import Literal
+from typing import Any, Literal
 
 from iop.link import messages as m
 from iop.link.bounds import bounded
@@ -21,8 +20,8 @@ from iop.link.frames import MAX_CONTROL, MAX_PIECE, BodyFrame, FrameReader, body
 from iop.link.liveness import Liveness, Verdict
 
 #: what each end may send
-FROM_EDGE = (m.TurnedAway, m.Config, m.Run, m.Cancel, m.Credit, m.Ping, m.Pong, m.GoingAway)
-FROM_NODE = (m.Hello, m.Ready, m.ProviderHealth, m.Head, m.End, m.Credit, m.Ping, m.Pong, m.Bye)
+FROM_EDGE = frozenset({m.TurnedAway, m.Config, m.Run, m.Cancel, m.Credit, m.Ping, m.Pong, m.GoingAway})
+FROM_NODE = frozenset({m.Hello, m.Ready, m.ProviderHealth, m.Head, m.End, m.Credit, m.Ping, m.Pong, m.Bye})
 
 #: the largest run number: it is a u32 in a body frame
 MAX_RUN = 2**32 - 1
@@ -40,16 +39,7 @@ class SessionState(StrEnum):
     OPEN = "open"
 
 
-@dataclass(frozen=True, slots=True)
-class BodyPiece:
-    """Entity bytes of a run, as they came."""
-
-    run: int
-    data: bytes
-    end: bool
-
-
-Event = m.Message | BodyPiece
+Event = m.Message | BodyFrame
 
 
 class Session:
@@ -63,7 +53,16 @@ class Session:
         self.flows = Flows()
         self.ponged = 0
         self._role = role
-        self._accepts: tuple[type, ...] = FROM_NODE if role == "edge" else FROM_EDGE
+        self._accepts: frozenset[type] = FROM_NODE if role == "edge" else FROM_EDGE
+        self._books: dict[type, Callable[[Any], bool]] = {
+            m.Ping: self._pinged_by_peer,
+            m.Pong: self._pong,
+            m.Credit: self._credit,
+            m.Config: self._config,
+            m.Run: self._run,
+            m.Head: self._head,
+            m.End: self._end,
+        }
         self._codec = Codec()
         # a node trusts the Edge it dialled: `config` may be as large as any message
         self._frames = FrameReader() if role == "edge" else FrameReader(MAX_CONTROL)
@@ -71,7 +70,7 @@ class Session:
         self._open_within = open_within
         self._opening = 0.0
         self._pinged = 0
-        self._replies: deque[bytes] = deque()
+        self._replies: list[bytes] = []
 
     @property
     def tick_interval(self) -> float:
@@ -92,18 +91,22 @@ class Session:
         while (frame := self._frames.next_frame()) is not None:
             if isinstance(frame, BodyFrame):
                 if self._admits(frame):
-                    return BodyPiece(frame.run, frame.data, frame.end)
+                    return frame
                 continue
             message = self._codec.decode(frame.payload)
             self._check(message)
             if self._role == "edge":
                 message = bounded(message)
-            if self._notice(message):
+            # keep the books; some of it the caller need not see
+            note = self._books.get(type(message))
+            if note is None or note(message):
                 return message
         return None
 
     def replies(self) -> bytes:
         """Frames this session owes its peer (pongs); empty when none."""
+        if not self._replies:
+            return b""
         data = b"".join(self._replies)
         self._replies.clear()
         return data
@@ -117,25 +120,28 @@ class Session:
             self.flows.close(message.run)
         return frame
 
-    def send_piece(self, run: int, data: memoryview, *, end: bool) -> tuple[bytes, int] | None:
+    def send_piece(self, run: int, data: bytes | memoryview, *, end: bool) -> tuple[bytes, int] | None:
         """The next frame of a body and how many bytes of `data` it takes, or None when the run has no credit.
 
         Raises KeyError when the run is over. The END flag goes with the last byte.
         """
-        window = self.flows.sender(run)
-        if window is None:
+        flow = self.flows.of(run)
+        if flow is None:
             raise KeyError(run)
-        count = min(len(data), MAX_PIECE, window.available)
-        last = end and count == len(data)
+        count = size = len(data)
+        if count > MAX_PIECE or count > flow.available:
+            count = min(MAX_PIECE, flow.available)
+            data = data[:count]
+        last = end and count == size
         if not count and not last:
             return None
-        window.spend(count)
-        return body_frame(run, data[:count], end=last), count
+        flow.spend(count)
+        return body_frame(run, data, end=last), count
 
     def drained(self, run: int, count: int) -> bytes:
         """The reader of `run` took `count` bytes: the frame that grants credit, or nothing to send yet."""
-        window = self.flows.receiver(run)
-        grant = window.drain(count) if window and count else 0
+        flow = self.flows.of(run)
+        grant = flow.drain(count) if flow is not None and count else 0
         return self.send(m.Credit(run=run, bytes=grant)) if grant else b""
 
     def ping(self) -> tuple[int, bytes]:
@@ -161,59 +167,61 @@ class Session:
     def _admits(self, frame: BodyFrame) -> bool:
         if self.state is SessionState.OPENING:
             raise WireError("a body frame before the first message")
-        window = self.flows.receiver(frame.run)
-        if window is None:
+        flow = self.flows.of(frame.run)
+        if flow is None:
             # the run ended here while this piece was under way: nobody waits for it
             return False
-        window.receive(len(frame.data))
+        flow.receive(len(frame.data))
         return True
 
     def _check(self, message: m.Message) -> None:
-        if not isinstance(message, self._accepts):
+        if type(message) not in self._accepts:
             raise WireError(f"a {type(message).__name__} does not come from this side")
-        first = (m.Hello,) if self._role == "edge" else (m.Config, m.TurnedAway)
         if self.state is SessionState.OPENING:
+            first = (m.Hello,) if self._role == "edge" else (m.Config, m.TurnedAway)
             if not isinstance(message, first):
                 raise WireError(f"a {type(message).__name__} as the first message")
             self.state = SessionState.OPEN
             self._frames.max_control = MAX_CONTROL
         elif isinstance(message, m.Hello):
             raise WireError("a second hello")
-        elif isinstance(message, m.Head) and message.status not in FINAL:
-            raise WireError(f"{message.status} is no status of a final answer")
 
-    def _notice(self, message: m.Message) -> bool:
-        """Keep the books; True when the caller shall see the message."""
-        match message:
-            case m.Ping(n=n):
-                self._replies.append(self.send(m.Pong(n=n)))
-                return False
-            case m.Pong(n=n):
-                self._pong(n)
-            case m.Credit(run=run, bytes=count):
-                window = self.flows.sender(run)
-                if window:
-                    window.grant(count)
-                return window is not None
-            case m.Config(dead_after=dead_after):
-                self._retime_by_peer(dead_after)
-            case m.Run(run=run):
-                if not 0 < run <= MAX_RUN:
-                    raise WireError(f"{run} is no run number")
-                self.flows.open(run)
-            case m.End(run=run):
-                self.flows.close(run)
-            case _:
-                pass
+    # the books: what each message changes in them; True when the caller shall see the message
+
+    def _pinged_by_peer(self, ping: m.Ping) -> bool:
+        self._replies.append(self.send(m.Pong(n=ping.n)))
+        return False
+
+    def _pong(self, pong: m.Pong) -> bool:
+        if not self.ponged < pong.n <= self._pinged:
+            raise WireError(f"a pong {pong.n} where {self._pinged} pings were sent and {self.ponged} answered")
+        self.ponged = pong.n
+        self._liveness.answered()
         return True
 
-    def _pong(self, n: int) -> None:
-        if not self.ponged < n <= self._pinged:
-            raise WireError(f"a pong {n} where {self._pinged} pings were sent and {self.ponged} answered")
-        self.ponged = n
-        self._liveness.answered()
+    def _credit(self, credit: m.Credit) -> bool:
+        flow = self.flows.of(credit.run)
+        if flow is not None:
+            flow.grant(credit.bytes)
+        return flow is not None
 
-    def _retime_by_peer(self, dead_after: float) -> None:
-        if not dead_after > 0:
-            raise WireError(f"a dead_after of {dead_after}")
-        self.retime(dead_after)
+    def _config(self, config: m.Config) -> bool:
+        if not config.dead_after > 0:
+            raise WireError(f"a dead_after of {config.dead_after}")
+        self.retime(config.dead_after)
+        return True
+
+    def _run(self, run: m.Run) -> bool:
+        if not 0 < run.run <= MAX_RUN:
+            raise WireError(f"{run.run} is no run number")
+        self.flows.open(run.run)
+        return True
+
+    def _head(self, head: m.Head) -> bool:
+        if head.status not in FINAL:
+            raise WireError(f"{head.status} is no status of a final answer")
+        return True
+
+    def _end(self, end: m.End) -> bool:
+        self.flows.close(end.run)
+        return True

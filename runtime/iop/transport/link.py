@@ -10,8 +10,10 @@ import logging
 from typing import Protocol, cast
 
 from iop.link.errors import WireError
+from iop.link.frames import BodyFrame
 from iop.link.messages import Credit, End, Message, Pong
-from iop.link.session import BodyPiece, Role, Session
+from iop.link.session import Role, Session
+from iop.transport.outbox import Outbox
 from iop.transport.seldom import Seldom
 from iop.transport.timers import Ticker
 
@@ -23,8 +25,6 @@ HELLO_WITHIN = 10.0
 LINGER = 2.0
 #: bytes waiting to be written from which senders of bodies wait
 WRITE_HIGH = 256 * 1024
-#: bytes waiting to be written that only a peer can cause that does not read: control messages do not wait
-WRITE_LIMIT = 16 * 1024 * 1024
 
 
 class LinkLost(ConnectionError):
@@ -68,6 +68,7 @@ class LinkConnection(asyncio.Protocol):
         self._session = Session(role, dead_after=dead_after, open_within=open_within, now=self._loop.time())
         self._seldom = seldom or Seldom()
         self._transport: asyncio.Transport | None = None
+        self._out: Outbox | None = None
         self._ticker: Ticker | None = None
         self._linger: asyncio.TimerHandle | None = None
         self._pumping = False
@@ -90,7 +91,7 @@ class LinkConnection(asyncio.Protocol):
         """
         if self.lost is None:
             self._write(self._session.send(message))
-            if isinstance(message, End):
+            if self._senders and isinstance(message, End):
                 self._wake(message.run)
 
     async def send_body(self, run: int, data: bytes, *, end: bool = False) -> None:
@@ -98,17 +99,17 @@ class LinkConnection(asyncio.Protocol):
 
         Raises LinkLost when the link is lost or the run is over before all was sent.
         """
-        rest = self.offer_body(run, data, end=end)
+        rest: bytes | memoryview | None = self.offer_body(run, data, end=end)
         while rest is not None:
             await self._until_sendable(run)
             rest = self.offer_body(run, rest, end=end)
 
-    def offer_body(self, run: int, data: bytes | memoryview, *, end: bool = False) -> memoryview | None:
+    def offer_body(self, run: int, data: bytes | memoryview, *, end: bool = False) -> bytes | memoryview | None:
         """Send what can go at once; returns what is left to offer again, or None when all of it went.
 
         Raises LinkLost when the link is lost or the run is over.
         """
-        rest = memoryview(data)
+        rest = data
         while rest or end:
             if self.lost is not None:
                 raise LinkLost(self.lost)
@@ -120,10 +121,11 @@ class LinkConnection(asyncio.Protocol):
                 raise LinkLost(f"run {run} is over") from None
             if piece is None:
                 return rest
-            self._write(piece[0])
-            rest = rest[piece[1] :]
-            if not rest:
+            frame, count = piece
+            self._write(frame)
+            if count == len(rest):
                 break
+            rest = memoryview(rest)[count:]
         return None
 
     def drained(self, run: int, n: int) -> None:
@@ -154,7 +156,8 @@ class LinkConnection(asyncio.Protocol):
     def close(self, reason: str) -> None:
         """End the link; what was sent still goes out. `on_lost` is called before this returns, if not yet."""
         # the socket first: a fault in `on_lost` must not keep it open
-        if self.lost is None and self._transport is not None:
+        if self.lost is None and self._transport is not None and self._out is not None:
+            self._out.flush()
             self._transport.close()
             self._linger = self._loop.call_later(LINGER, self._transport.abort)
         self._lose(reason)
@@ -180,6 +183,7 @@ class LinkConnection(asyncio.Protocol):
         """asyncio: the socket is connected."""
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(high=WRITE_HIGH)
+        self._out = Outbox(self._transport, lambda reason: self._loop.call_soon(self._break, reason))
         name = self._transport.get_extra_info("peername") or ("", 0)
         self.peer = (str(name[0]), int(name[1]))
         if self.lost is not None:
@@ -217,6 +221,8 @@ class LinkConnection(asyncio.Protocol):
 
     def _pump(self) -> None:
         finished = False
+        assert self._out is not None
+        self._out.hold()
         try:
             while self.lost is None and (event := self._session.next_event()) is not None:
                 self._deliver(event)
@@ -230,9 +236,10 @@ class LinkConnection(asyncio.Protocol):
                 self._pumping = False
             else:
                 self._loop.call_soon(self._pump)
+            self._out.flush()
 
-    def _deliver(self, event: Message | BodyPiece) -> None:
-        if isinstance(event, BodyPiece):
+    def _deliver(self, event: Message | BodyFrame) -> None:
+        if isinstance(event, BodyFrame):
             self._handler.on_body(self, event.run, event.data, event.end)
         elif isinstance(event, Credit):
             self._wake(event.run, over=False)
@@ -252,12 +259,8 @@ class LinkConnection(asyncio.Protocol):
             self._break(str(error))
 
     def _write(self, data: bytes) -> None:
-        # a closing transport must not be written to: uvloop raises, asyncio warns
-        if not data or self.lost is not None or self._transport is None or self._transport.is_closing():
-            return
-        self._transport.write(data)
-        if self._transport.get_write_buffer_size() > WRITE_LIMIT:
-            self._loop.call_soon(self._break, f"the peer does not read: {WRITE_LIMIT} bytes wait for it")
+        if data and self.lost is None and self._out is not None:
+            self._out.put(data)
 
     def _break(self, reason: str) -> None:
         if self.lost is None:

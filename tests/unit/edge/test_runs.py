@@ -7,7 +7,7 @@ import pytest
 
 from iop.edge.runs import HELD_UP_AT, LinkRun, RunSpec
 from iop.link.errors import WireError
-from iop.link.flow import GRANT_AT, INITIAL_CREDIT, ReceiveWindow
+from iop.link.flow import GRANT_AT, INITIAL_CREDIT, Flow
 from iop.link.messages import Cancel, End, Head, Message, Run
 from iop.transport.link import LinkLost
 from iop.transport.tasks import TaskSet
@@ -232,7 +232,7 @@ async def test_a_listener_is_told_when_nobody_reads_and_when_somebody_does_again
 
 def test_a_node_without_credit_is_always_noticed():
     """However little of what was read has come back as credit, an empty window means more unread than the mark."""
-    window = ReceiveWindow()
+    window = Flow()
     window.receive(GRANT_AT - 1)
     assert window.drain(GRANT_AT - 1) == 0
     window.receive(INITIAL_CREDIT - GRANT_AT + 1)  # all that is allowed

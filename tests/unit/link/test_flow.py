@@ -5,14 +5,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from iop.link.errors import WireError
-from iop.link.flow import GRANT_AT, INITIAL_CREDIT, Flows, ReceiveWindow, SendWindow
+from iop.link.flow import GRANT_AT, INITIAL_CREDIT, Flow, Flows
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(st.booleans(), st.integers(1, INITIAL_CREDIT)), max_size=60))
 def test_sender_and_receiver_agree_and_neither_ever_starves(steps):
     """Whatever is sent and drained: what is held never exceeds the window, and an empty reader means credit."""
-    sender, receiver, held = SendWindow(), ReceiveWindow(), 0
+    sender, receiver, held = Flow(), Flow(), 0
     for sending, count in steps:
         if sending:
             n = min(count, sender.available)
@@ -33,13 +33,13 @@ def test_sender_and_receiver_agree_and_neither_ever_starves(steps):
 def test_a_sender_cannot_overdraw():
     """More than the credit is a fault of ours, not of the wire."""
     with pytest.raises(ValueError, match="credit"):
-        SendWindow().spend(INITIAL_CREDIT + 1)
+        Flow().spend(INITIAL_CREDIT + 1)
 
 
 @pytest.mark.parametrize("count", [-1, 0, 11])
 def test_wrong_grants_are_refused(count):
     """Credit for what was never sent would unbound the receiver's memory."""
-    window = SendWindow()
+    window = Flow()
     window.spend(10)
     with pytest.raises(WireError):
         window.grant(count)
@@ -47,7 +47,7 @@ def test_wrong_grants_are_refused(count):
 
 def test_bytes_without_credit_are_refused():
     """The peer must not send more than it was granted."""
-    window = ReceiveWindow()
+    window = Flow()
     window.receive(INITIAL_CREDIT)
     with pytest.raises(WireError, match="credit"):
         window.receive(1)
@@ -56,7 +56,7 @@ def test_bytes_without_credit_are_refused():
 def test_draining_what_never_came_is_a_fault_of_ours():
     """The books stay right or the test suite says so."""
     with pytest.raises(ValueError, match="drained"):
-        ReceiveWindow().drain(1)
+        Flow().drain(1)
 
 
 def test_a_run_is_open_once():
@@ -69,5 +69,4 @@ def test_a_run_is_open_once():
     flows.close(1)
     flows.close(1)
     assert len(flows) == 0
-    assert flows.sender(1) is None
-    assert flows.receiver(1) is None
+    assert flows.of(1) is None

@@ -96,3 +96,20 @@ def test_what_is_too_large_is_not_encoded():
         control_frame(b"x" * (MAX_CONTROL + 1))
     with pytest.raises(WireError):
         body_frame(1, b"x" * (MAX_PIECE + 1), end=False)
+
+
+def test_a_reader_keeps_what_is_not_whole_and_nothing_else():
+    """However often more of a long frame comes, no byte of it is kept twice, and a whole frame leaves nothing."""
+    reader, whole = FrameReader(), body_frame(7, bytes(1000), end=False)
+    for at, byte in enumerate(whole[:-1], 1):
+        reader.feed(bytes([byte]))
+        assert reader.next_frame() is None
+        assert len(reader) == at
+    reader.feed(whole[-1:] + whole[:3])
+    assert reader.next_frame() == BodyFrame(7, bytes(1000), end=False)
+    assert reader.next_frame() is None
+    assert len(reader) == 3
+    reader.feed(whole[3:])
+    assert reader.next_frame() is not None
+    assert reader.next_frame() is None
+    assert len(reader) == 0

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from iop.link.codec import Codec
 from iop.link.errors import WireError
 from iop.link.flow import INITIAL_CREDIT
-from iop.link.frames import MAX_HELLO, MAX_PIECE, body_frame, control_frame
+from iop.link.frames import MAX_HELLO, MAX_PIECE, BodyFrame, body_frame, control_frame
 from iop.link.messages import (
     Bye,
     Cancel,
@@ -24,7 +24,7 @@ from iop.link.messages import (
     Run,
     TurnedAway,
 )
-from iop.link.session import BodyPiece, Session, SessionState
+from iop.link.session import Session, SessionState
 
 HELLO = Hello(protocol=1, node_id="n", instance_id="i")
 CONFIG = Config(epoch=1, generation=1, dead_after=10.0, runtime=NodeRuntimeConfig(node_id="n"))
@@ -69,10 +69,10 @@ def test_a_run_with_bodies_both_ways():
     edge, node = pair()
     frame, count = edge.send_piece(1, memoryview(b"question"), end=True)
     assert count == 8
-    assert give(node, frame) == [BodyPiece(1, b"question", True)]
+    assert give(node, frame) == [BodyFrame(1, b"question", True)]
     frame, _ = node.send_piece(1, memoryview(b"answer"), end=True)
     head, end = Head(run=1, status=200), End(run=1, outcome="completed")
-    assert give(edge, node.send(head), frame, node.send(end)) == [head, BodyPiece(1, b"answer", True), end]
+    assert give(edge, node.send(head), frame, node.send(end)) == [head, BodyFrame(1, b"answer", True), end]
     assert len(edge.flows) == len(node.flows) == 0
     with pytest.raises(KeyError):
         edge.send_piece(1, memoryview(b"x"), end=True)
@@ -163,7 +163,7 @@ def test_a_body_is_cut_by_piece_and_by_credit():
     assert give(edge, grant) == [Credit(run=1, bytes=INITIAL_CREDIT)]
     frame, count = edge.send_piece(1, data, end=True)
     assert count == 10
-    assert give(node, frame) == [BodyPiece(1, bytes(10), True)]
+    assert give(node, frame) == [BodyFrame(1, bytes(10), True)]
 
 
 def test_small_drains_are_granted_together():

@@ -14,7 +14,7 @@ from iop.link.codec import Codec
 from iop.link.flow import INITIAL_CREDIT
 from iop.link.frames import MAX_PIECE, control_frame
 from iop.link.messages import Bye, Config, End, Head, Hello, NodeRuntimeConfig, Run
-from iop.transport import link
+from iop.transport import link, outbox
 from iop.transport.link import LinkConnection, LinkLost
 from iop.transport.tasks import TaskSet
 from tests.fakes.link_peers import hello
@@ -299,7 +299,7 @@ def test_a_probe_of_a_deaf_peer_is_false(loops):
 @LOOPS
 def test_a_socket_that_is_not_read_holds_bounded_memory(loops, monkeypatch):
     """Bodies wait for the transport; when even control messages pile up, the link is cut."""
-    monkeypatch.setattr(link, "WRITE_LIMIT", 4 * 1024 * 1024)
+    monkeypatch.setattr(outbox, "WRITE_LIMIT", 4 * 1024 * 1024)
 
     async def scenario() -> None:
         tasks = TaskSet()
