@@ -109,7 +109,31 @@ MUTANTS = (
     Mutant(
         "nobody wakes up for a suspicion",
         DOMAIN + "admission.py",
-        "        due += [pool.wedge_due(provider) for provider in pool.fleet.providers.values()]\n",
-        "",
+        "            due.append(alarm[0])\n",
+        "            pass\n",
+    ),
+    Mutant(
+        "nobody looks whether a provider that has just become full is silent",
+        DOMAIN + "pool.py",
+        "        self.alarms.look(provider)\n        return held\n",
+        "        return held\n",
+    ),
+    Mutant(
+        "nobody looks whether the providers of the first in line are silent",
+        DOMAIN + "pool.py",
+        "        if self.line.join(request, candidates, now):\n",
+        "        if not self.line.join(request, candidates, now):\n",
+    ),
+    Mutant(
+        "an alarm that was put off is forgotten",
+        DOMAIN + "alarms.py",
+        "                if due is not None:\n",
+        "                if due is None:\n",
+    ),
+    Mutant(
+        "the slots are not counted anew after a refresh",
+        DOMAIN + "refresh.py",
+        "    pool.fleet.recount()\n    pool.routes",
+        "    pool.routes",
     ),
 )

@@ -39,10 +39,10 @@ class Admission:
         whose named provider is gone. Raises ValueError when a request of that id waits already.
         """
         request = self._arrive(ask, now)
-        if not self._pool.candidates(request):
-            self._pool.refuse(request, self._pool.nobody_left(request))
+        if candidates := self._pool.routes.candidates(request):
+            self._admit(request, candidates, now, ask.key_max_waiting)
         else:
-            self._admit(request, now, ask.key_max_waiting)
+            self._pool.refuse(request, self._pool.routes.nobody_left(request))
         return self._pool.take_effects()
 
     def abandon(self, request_id: str, now: float) -> Effects:  # noqa: ARG002 - every event carries its time
@@ -111,6 +111,7 @@ class Admission:
         held = self._pool.held.get(lease_id)
         if held is not None:
             held.provider.silence.resumed(lease_id, now)
+            self._pool.alarms.look(held.provider)
         return self._pool.take_effects()
 
     def unheard(self, lease_id: int, now: float) -> Effects:
@@ -118,6 +119,7 @@ class Admission:
         held = self._pool.held.get(lease_id)
         if held is not None:
             held.provider.silence.unheard(lease_id, now)
+            self._pool.alarms.look(held.provider)
         return self._pool.take_effects()
 
     # -- nodes -------------------------------------------------------------------------------------------------------
@@ -177,12 +179,13 @@ class Admission:
         provider = self._pool.fleet.providers.get(provider_id)
         if provider is not None:
             provider.silence.probed(now, answered=False)
+            self._pool.alarms.look(provider)
         return self._pool.take_effects()
 
     def drain(self, node_id: str, until: float, reason: str | None, now: float) -> Effects:
         """Hand nothing new to a node until `until` (seconds, same clock); a second drain replaces the first."""
         node = self._pool.fleet.node(node_id)
-        node.drain_until, node.drain_reason = until, reason
+        self._pool.fleet.drain(node, until, reason)
         self._pool.show_node(node, now)
         return self._pool.take_effects()
 
@@ -198,8 +201,7 @@ class Admission:
     def tick(self, now: float) -> Effects:
         """Do what is due: drain leases, deadlines (`queue.max_wait`), grace (`queue.offline_grace`), suspicions."""
         pool, grace = self._pool, self._pool.bounds.offline_grace
-        leases = [(node, node.drain_until) for node in pool.fleet.nodes.values()]
-        nodes.end_drains(pool, [node for node, until in leases if until is not None and until <= now], now)
+        nodes.end_drains(pool, [node for until, node in pool.fleet.drains() if until <= now], now)
         for place in pool.line.overdue(now):
             request = place.request
             pool.expire(place, refusals.queue_timeout(request.deadline - request.arrived))
@@ -212,10 +214,12 @@ class Admission:
     def next_wakeup(self) -> float | None:
         """Tell when `tick` has something to do next (seconds); None = nothing is pending."""
         pool = self._pool
-        due = [node.drain_until for node in pool.fleet.nodes.values()]
-        due.append(pool.line.next_end(pool.bounds.offline_grace))
-        due += [pool.wedge_due(provider) for provider in pool.fleet.providers.values()]
-        return min((end for end in due if end is not None), default=None)
+        due = [until for until, _ in pool.fleet.drains()]
+        if (end := pool.line.next_end(pool.bounds.offline_grace)) is not None:
+            due.append(end)
+        if (alarm := pool.alarms.next()) is not None:
+            due.append(alarm[0])
+        return min(due) if due else None
 
     def shut_down(self, now: float) -> Effects:  # noqa: ARG002 - every event carries its time
         """Refuse newcomers from now on. Waiters keep their places and may still be granted."""
@@ -258,13 +262,13 @@ class Admission:
             streams=ask.streams,
         )
 
-    def _admit(self, request: Request, now: float, key_max_waiting: int | None) -> None:
+    def _admit(
+        self, request: Request, candidates: tuple[Provider, ...], now: float, key_max_waiting: int | None
+    ) -> None:
         pool, limit = self._pool, self._pool.bounds.max_waiting
-        candidates = pool.candidates(request)
-        usable = [provider for provider in candidates if provider.takes_work(drain_ignored=request.is_check)]
         if self._leaving:
             pool.refuse(request, refusals.shutting_down())
-        elif usable:
+        elif usable := pool.usable(request, candidates):
             pool.grant(request, usable, now)
         elif len(pool.line) >= limit:
             pool.refuse(request, refusals.queue_full(limit))
@@ -275,7 +279,7 @@ class Admission:
         ):
             pool.refuse(request, refusals.key_queue_full(key_max_waiting))
         else:
-            pool.enqueue(request, now)
+            pool.enqueue(request, candidates, now)
 
     def _changed(self, provider: Provider, now: float) -> None:
         """Show a provider's new state, and let waiters have what it takes now."""

@@ -132,21 +132,39 @@ class Provider:
 
 
 class Fleet:
-    """All providers (declared, and removed ones that still hold slots) and all nodes heard of."""
+    """All providers (declared, and removed ones that still hold slots) and all nodes heard of.
+
+    `capacity`: slots of all declared providers, ready or not.
+    """
 
     def __init__(self) -> None:
         self.providers: dict[str, Provider] = {}
         self.nodes: dict[str, Node] = {}
+        self.capacity = 0
+        self._drained: dict[str, Node] = {}
         self._picks = 0
 
-    @property
-    def capacity(self) -> int:
-        """Slots of all declared providers, ready or not."""
-        return sum(provider.capacity for provider in self.providers.values() if not provider.removing)
+    def recount(self) -> None:
+        """Sum the capacities anew, after a change of the config."""
+        self.capacity = sum(provider.capacity for provider in self.providers.values() if not provider.removing)
 
     def node(self, node_id: str) -> Node:
         """Return the node, making its record when it is new: a node need not have providers."""
         return self.nodes.setdefault(node_id, Node(node_id))
+
+    def drain(self, node: Node, until: float, reason: str | None) -> None:
+        """Begin or replace a node's drain lease."""
+        node.drain_until, node.drain_reason = until, reason
+        self._drained[node.id] = node
+
+    def undrain(self, node: Node) -> None:
+        """End a node's drain lease."""
+        node.drain_until = node.drain_reason = None
+        self._drained.pop(node.id, None)
+
+    def drains(self) -> list[tuple[float, Node]]:
+        """Return the ends of the drain leases (seconds), in the order in which the leases began."""
+        return [(node.drain_until, node) for node in self._drained.values() if node.drain_until is not None]
 
     def of_node(self, node: Node) -> list[Provider]:
         """Return the node's providers."""
@@ -159,7 +177,7 @@ class Fleet:
 
     def pick(self, candidates: Sequence[Provider]) -> Provider:
         """Choose: lowest in-flight / capacity, then more free slots, then the one not picked for longest."""
-        chosen = min(candidates, key=_preference)
+        chosen = min(candidates, key=_preference) if len(candidates) > 1 else candidates[0]
         self._picks += 1
         chosen.last_pick = self._picks
         return chosen
@@ -173,5 +191,5 @@ class Fleet:
 
 
 def _preference(provider: Provider) -> tuple[float, int, int]:
-    free = provider.capacity - provider.in_flight
-    return provider.in_flight / provider.capacity, -free, provider.last_pick
+    held, capacity = len(provider.leases), provider.capacity
+    return held / capacity, held - capacity, provider.last_pick

@@ -18,10 +18,6 @@ class SlotCounters:
     failed: int = 0
     cancelled: int = 0
 
-    def count(self, fate: Fate) -> None:
-        """Count one."""
-        setattr(self, fate, getattr(self, fate) + 1)
-
 
 @dataclass(slots=True)
 class Ledger:
@@ -46,5 +42,5 @@ class Ledger:
 
     def count(self, provider_id: str, fate: Fate) -> None:
         """Count one taken or ended slot, for the provider and in the sum."""
-        self.of(provider_id).count(fate)
-        self.slots.count(fate)
+        for counters in (self.of(provider_id), self.slots):
+            setattr(counters, fate, getattr(counters, fate) + 1)

@@ -15,6 +15,8 @@ from typing import NamedTuple
 from iop.domain.fleet import Provider
 from iop.domain.states import State, advance
 
+NOBODY: frozenset[str] = frozenset()
+
 _SWEEP_FROM = 64
 
 
@@ -51,7 +53,8 @@ class Request:
     @property
     def group_key(self) -> GroupKey:
         """Name the group it waits in."""
-        return GroupKey(self.model, self.only, self.is_check, frozenset(self.failures))
+        excluded = frozenset(self.failures) if self.failures else NOBODY
+        return GroupKey(self.model, self.only, self.is_check, excluded)
 
     def move(self, *following: State) -> None:
         """Go through these states. Raises IllegalTransition for an arrow that is not in the table."""
@@ -72,13 +75,14 @@ class Place:
 
 
 class Group:
-    """Waiters that can use the same providers, earliest arrival first."""
+    """Waiters that can use the same providers, earliest arrival first. `lost` holds the groups whose grace runs."""
 
-    def __init__(self, key: GroupKey, candidates: tuple[Provider, ...]) -> None:
+    def __init__(self, key: GroupKey, candidates: tuple[Provider, ...], lost: dict["Group", None]) -> None:
         self.key = key
         self.candidates = candidates
         self.live = 0
         self.lost_at: float | None = None
+        self._lost = lost
         self._by_arrival: list[tuple[int, Place]] = []
         self._by_joining: deque[Place] = deque()
 
@@ -123,8 +127,10 @@ class Group:
         """Start or stop the clock of the grace: it runs while every candidate is offline or down."""
         if not all(provider.is_gone(drain_ignored=self.is_check) for provider in self.candidates):
             self.lost_at = None
+            self._lost.pop(self, None)
         elif self.lost_at is None:
             self.lost_at = now
+            self._lost[self] = None
 
     def next_grace_end(self, grace: float) -> tuple[float, Place] | None:
         """Tell when the next waiter's grace is over (seconds), and whose it is."""
@@ -140,6 +146,7 @@ class Line:
     def __init__(self) -> None:
         self.waiting: dict[str, Place] = {}
         self.groups: dict[GroupKey, Group] = {}
+        self._lost: dict[Group, None] = {}
         self._by_provider: dict[str, dict[GroupKey, Group]] = {}
         self._deadlines: list[tuple[float, int, Place]] = []
         self._by_key: Counter[str] = Counter()
@@ -148,22 +155,24 @@ class Line:
     def __len__(self) -> int:
         return len(self.waiting)
 
-    def join(self, request: Request, candidates: tuple[Provider, ...], now: float) -> None:
-        """Put a request in line at its arrival number."""
-        group = self.groups.get(request.group_key)
+    def join(self, request: Request, candidates: tuple[Provider, ...], now: float) -> bool:
+        """Put a request in line at its arrival number. True when it is the first of its group."""
+        key = request.group_key
+        group = self.groups.get(key)
+        is_first = group is None
         if group is None:
-            group = Group(request.group_key, candidates)
-            self.groups[group.key] = group
+            group = self.groups[key] = Group(key, candidates, self._lost)
             self._index(group)
+            group.note_candidates(now)
         self._serial += 1
         place = Place(request, now, self._serial, group)
         group.add(place)
-        group.note_candidates(now)
         request.place = place
         self.waiting[request.id] = place
         heapq.heappush(self._deadlines, (request.deadline, place.serial, place))
         if request.key is not None:
             self._by_key[request.key] += 1
+        return is_first
 
     def leave(self, place: Place) -> None:
         """Take a waiter out of the line, whatever the reason."""
@@ -173,6 +182,7 @@ class Line:
         group.drop(place)
         if group.live == 0:
             del self.groups[group.key]
+            self._lost.pop(group, None)
             self._unindex(group)
         request.place = None
         del self.waiting[request.id]
@@ -194,11 +204,16 @@ class Line:
 
     def queued_for(self, provider_id: str) -> int:
         """Count the waiters that provider could serve."""
-        return sum(group.live for group in self.of_provider(provider_id))
+        groups = self._by_provider.get(provider_id)
+        return sum([group.live for group in groups.values()]) if groups else 0
 
     def has_waiters(self, provider_id: str) -> bool:
         """Tell whether anybody waits whom that provider could serve."""
         return provider_id in self._by_provider
+
+    def has_group(self, request: Request) -> bool:
+        """Tell whether anybody waits who can use the same providers as this request."""
+        return bool(self.groups) and request.group_key in self.groups
 
     def waiting_of_key(self, key: str) -> int:
         """Count the waiters of one API key."""
@@ -223,16 +238,17 @@ class Line:
 
     def out_of_grace(self, now: float, grace: float) -> Iterator[Place]:
         """Yield waiters whose grace (seconds) is over; the caller takes each out before it asks for the next."""
-        for group in list(self.groups.values()):
+        for group in list(self._lost):
             while group.live and (end := group.next_grace_end(grace)) is not None and end[0] <= now:
                 yield end[1]
 
     def next_end(self, grace: float) -> float | None:
         """Tell the time (seconds) at which the next waiter runs out of time or of grace."""
-        ends = [end[0] for group in self.groups.values() if (end := group.next_grace_end(grace)) is not None]
-        if self._deadlines:
-            ends.append(self._deadlines[0][0])
-        return min(ends, default=None)
+        deadline = self._deadlines[0][0] if self._deadlines else None
+        if not self._lost:
+            return deadline
+        ends = [end[0] for group in self._lost if (end := group.next_grace_end(grace)) is not None]
+        return min(ends) if deadline is None else min(deadline, *ends)
 
     def _sweep_deadlines(self) -> None:
         while self._deadlines and self._deadlines[0][2].group is None:

@@ -18,7 +18,7 @@ def connect(pool: Pool, node: Node, epoch: int, now: float, running: Sequence[tu
         adopter = pool.fleet.providers.get(provider_id)
         if adopter is not None and adopter.node is node:
             pool.adopt(adopter, request_id, now)
-    pool.dispatch(pool.fleet.providers.values(), now)
+    pool.dispatch(pool.fleet.of_node(node), now)
 
 
 def lose(pool: Pool, node: Node, now: float) -> None:
@@ -32,7 +32,7 @@ def end_drains(pool: Pool, nodes: Iterable[Node], now: float) -> None:
     """End these nodes' drain leases."""
     ended = list(nodes)
     for node in ended:
-        node.drain_until = node.drain_reason = None
+        pool.fleet.undrain(node)
     for node in ended:
         pool.show_node(node, now)
     pool.dispatch([provider for node in ended for provider in pool.fleet.of_node(node)], now)

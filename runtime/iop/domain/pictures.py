@@ -63,7 +63,7 @@ def _provider(pool: Pool, provider: Provider, now: float) -> ProviderSnapshot:
 
 
 def _models(pool: Pool, now: float) -> tuple[ModelSnapshot, ...]:
-    queued = dict.fromkeys(pool.models, 0)
+    queued = dict.fromkeys(pool.routes.models, 0)
     arrived: dict[str, float] = {}
     for group in pool.line.groups.values():
         model = group.key.model

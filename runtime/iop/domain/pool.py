@@ -3,16 +3,18 @@
 `Admission` is the surface; it calls these in the order a thing happens and hands the recorded effects out.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
+from typing import NamedTuple
 
 from iop.domain import refusals
+from iop.domain.alarms import Alarms
 from iop.domain.effects import Effect, Effects, EffectType, Lease, Load, Outcome
 from iop.domain.errors import IopError
 from iop.domain.fleet import Fleet, Node, Provider
 from iop.domain.ledger import Fate, Ledger
-from iop.domain.line import Line, Place, Request
+from iop.domain.line import Group, Line, Place, Request
+from iop.domain.routes import Routes
 from iop.domain.snapshots import ProviderState
 from iop.domain.specs import LineBounds
 from iop.domain.states import State
@@ -25,8 +27,7 @@ _FATES: Mapping[Outcome, Fate] = MappingProxyType(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(NamedTuple):
     """An open lease: who holds the slot of which provider. `request` is None for adopted work."""
 
     lease: Lease
@@ -49,10 +50,11 @@ class Pool:
         self.bounds = bounds
         self.wedge_after = 120.0
         self.closed = False
-        self.models: Mapping[str, tuple[str, ...]] = {}
         self.fleet = Fleet()
+        self.routes = Routes(self.fleet)
         self.line = Line()
         self.ledger = Ledger()
+        self.alarms = Alarms(self.wedge_due)
         self.held: dict[int, Held] = {}
         self._closed: dict[int, tuple[str, int]] = {}
         self._last_lease = 0
@@ -60,6 +62,8 @@ class Pool:
 
     def take_effects(self) -> Effects:
         """Hand out what was recorded since the last call."""
+        if not self._effects:
+            return ()
         effects, self._effects = tuple(self._effects), []
         return effects
 
@@ -69,31 +73,20 @@ class Pool:
 
     def load_of(self, provider: Provider) -> Load:
         """Return the same of one provider; `queued` = waiters it could serve."""
-        return Load(provider.capacity, provider.in_flight, self.line.queued_for(provider.id))
+        return Load(provider.capacity, len(provider.leases), self.line.queued_for(provider.id))
 
-    def candidates(self, request: Request) -> tuple[Provider, ...]:
-        """Return the declared providers that may still serve this request."""
-        only, named = request.only, self.models.get(request.model, ())
-        if only is not None:
-            named = (only,) if request.is_check or only in named else ()
-        return self.fleet.declared(provider_id for provider_id in named if provider_id not in request.failures)
-
-    def nobody_left(self, request: Request) -> IopError:
-        """Say why this request has no candidate."""
-        if request.only is not None and request.is_check:
-            return refusals.provider_gone(request.only)
-        if request.model not in self.models:
-            return refusals.model_gone(request.model)
-        if request.only is not None and not request.failures:
-            return refusals.response_owner_gone(request.only)
-        return refusals.unreachable(request.model, request.failures)
+    def usable(self, request: Request, candidates: Iterable[Provider]) -> list[Provider]:
+        """Return those of a newcomer's candidates that take work now: none while somebody waits for the same ones."""
+        if self.line.has_group(request):
+            return []
+        return [provider for provider in candidates if provider.takes_work(drain_ignored=request.is_check)]
 
     # -- the line ----------------------------------------------------------------------------------------------------
 
-    def enqueue(self, request: Request, now: float) -> None:
-        """Let a newcomer wait."""
+    def enqueue(self, request: Request, candidates: tuple[Provider, ...], now: float) -> None:
+        """Let a newcomer wait for one of these providers."""
         request.move(State.QUEUED)
-        self.line.join(request, self.candidates(request), now)
+        self._join(request, candidates, now)
         self._about(EffectType.QUEUED, request)
 
     def refuse(self, request: Request, error: IopError) -> None:
@@ -118,19 +111,19 @@ class Pool:
 
     # -- slots -------------------------------------------------------------------------------------------------------
 
-    def grant(self, request: Request, usable: list[Provider], now: float) -> None:
+    def grant(self, request: Request, usable: Sequence[Provider], now: float) -> None:
         """Give one of these providers' slots to a request: choosing, claiming and counting are one step."""
         request.move(State.PROVIDER_ADMITTED)
         if request.place is not None:
             self.line.leave(request.place)
         provider = self.fleet.pick(usable)
-        held = self._open(provider, request, (request.id, request.model), now)
+        held = self._open(provider, request, request.id, request.model, now)
         self.ledger.count(provider.id, "admitted")
         self._about_lease(EffectType.GRANTED, held)
 
     def adopt(self, provider: Provider, request_id: str, now: float) -> None:
         """Count work that a node found running as held, whatever the capacity."""
-        held = self._open(provider, None, (request_id, ""), now)
+        held = self._open(provider, None, request_id, "", now)
         self.ledger.count(provider.id, "adopted")
         self._about_lease(EffectType.ADOPTED, held)
 
@@ -150,7 +143,7 @@ class Pool:
         """Return a grant before the first byte: its request is in line again, at its old place."""
         request.move(State.QUEUED)
         self._release(held, now)
-        self.line.join(request, self.candidates(request), now)
+        self._join(request, self.routes.candidates(request), now)
         self.ledger.count(held.provider.id, "returned")
         self._about_lease(EffectType.RETURNED, held, reason=reason)
         self._show_life(held.provider, now)
@@ -172,7 +165,7 @@ class Pool:
         """
         providers = list(opened)
         while (place := self.line.earliest(providers)) is not None and place.group is not None:
-            self.grant(place.request, place.group.usable(), now)
+            self.grant(place.request, providers if len(providers) == 1 else place.group.usable(), now)
 
     def note_bad_release(self, lease_id: int) -> None:
         """Count a release of a lease that is not open, and change nothing else."""
@@ -195,26 +188,29 @@ class Pool:
 
     def show(self, providers: Iterable[Provider], now: float) -> None:
         """Record new states of providers, and let the grace of their waiters begin or end."""
+        groups: dict[Group, None] = {}
         for provider in providers:
             state = provider.state
             if provider.shown is not state:
                 provider.shown = state
                 self.about_provider(EffectType.PROVIDER, provider, _reason(state, provider.reason_of(state, now)))
-            for group in self.line.of_provider(provider.id):
-                group.note_candidates(now)
+            self.alarms.look(provider)
+            groups.update(dict.fromkeys(self.line.of_provider(provider.id)))
+        for group in groups:
+            group.note_candidates(now)
 
     def wedge_due(self, provider: Provider) -> float | None:
         """Tell when this provider becomes suspect (seconds) if nothing happens: full, with waiters, and silent."""
-        if provider.in_flight < provider.capacity or not self.line.has_waiters(provider.id):
+        if len(provider.leases) < provider.capacity or not self.line.has_waiters(provider.id):
             return None
         return provider.silence.due(self.wedge_after)
 
     def suspect(self, now: float) -> None:
         """Find the providers suspect that have been silent for too long."""
-        for provider in self.fleet.providers.values():
-            if (due := self.wedge_due(provider)) is not None and due <= now:
-                provider.silence.limit = self.wedge_after
-                self.show([provider], now)
+        while (alarm := self.alarms.next()) is not None and alarm[0] <= now:
+            provider = alarm[1]
+            provider.silence.limit = self.wedge_after
+            self.show([provider], now)
 
     def about_provider(self, kind: EffectType, provider: Provider, reason: str) -> None:
         """Record an effect on a provider."""
@@ -231,13 +227,19 @@ class Pool:
 
     # -- inner steps -------------------------------------------------------------------------------------------------
 
-    def _open(self, provider: Provider, request: Request | None, names: tuple[str, str], now: float) -> Held:
-        self._last_lease += 1
-        waited = 0.0 if request is None else now - request.arrived
+    def _join(self, request: Request, candidates: tuple[Provider, ...], now: float) -> None:
+        if self.line.join(request, candidates, now):
+            for provider in candidates:
+                self.alarms.look(provider)
+
+    def _open(self, provider: Provider, request: Request | None, request_id: str, model: str, now: float) -> Held:
+        lease_id = self._last_lease = self._last_lease + 1
         node = provider.node
-        lease = Lease(self._last_lease, *names, provider.id, node.id, node.epoch, waited)
-        held = self.held[lease.id] = Held(lease, provider, request)
-        provider.take(lease.id, now, streams=request is not None and request.streams)
+        waited, streams = (0.0, False) if request is None else (now - request.arrived, request.streams)
+        lease = Lease(lease_id, request_id, model, provider.id, node.id, node.epoch, waited)
+        held = self.held[lease_id] = Held(lease, provider, request)
+        provider.take(lease_id, now, streams=streams)
+        self.alarms.look(provider)
         return held
 
     def _release(self, held: Held, now: float) -> None:
@@ -245,6 +247,7 @@ class Pool:
         lease, provider = held.lease, held.provider
         del self.held[lease.id]
         provider.free(lease.id, now)
+        self.alarms.look(provider)
         self._closed[lease.id] = (lease.node_id, lease.epoch)
         if len(self._closed) > _REMEMBERED:
             del self._closed[next(iter(self._closed))]
@@ -259,7 +262,7 @@ class Pool:
     def _about(self, kind: EffectType, request: Request, error: IopError | None = None) -> None:
         reason = None if error is None else error.code
         self._effects.append(
-            Effect(kind, self.load(), request_id=request.id, model=request.model, reason=reason, error=error),
+            Effect(kind, self.load(), request.id, request.model, reason=reason, error=error),
         )
 
     def _about_lease(
@@ -271,21 +274,9 @@ class Pool:
         reason: str | None = None,
         error: IopError | None = None,
     ) -> None:
-        self._effects.append(
-            Effect(
-                kind,
-                self.load(),
-                request_id=held.lease.request_id,
-                model=held.model,
-                provider_id=held.lease.provider_id,
-                node_id=held.lease.node_id,
-                outcome=outcome,
-                reason=reason,
-                provider=self.load_of(held.provider),
-                lease=held.lease,
-                error=error,
-            ),
-        )
+        lease, load, of_provider = held.lease, self.load(), self.load_of(held.provider)
+        names = lease.request_id, held.model, lease.provider_id, lease.node_id
+        self._effects.append(Effect(kind, load, *names, outcome, reason, of_provider, lease, error))
 
 
 def _reason(state: str, reason: str | None) -> str:

@@ -9,13 +9,14 @@ from iop.domain.specs import PoolSpec, ProviderSpec
 def apply(pool: Pool, spec: PoolSpec, now: float) -> None:
     """Make the pool what `spec` says: add, resize, reroute, remove; then let waiters move on, expire or be granted."""
     pool.bounds, pool.wedge_after = spec.bounds, spec.wedge_after
-    pool.models = {model: tuple(provider_ids) for model, provider_ids in spec.models.items()}
     for provider_spec in spec.providers:
         _declare(pool, provider_spec)
     declared = {provider_spec.id for provider_spec in spec.providers}
     touched = list(pool.fleet.providers.values())
     for provider in touched:
         provider.removing = provider.id not in declared
+    pool.fleet.recount()
+    pool.routes.configure(spec.models)
     _reroute(pool)
     pool.show(touched, now)
     for provider in touched:
@@ -34,13 +35,14 @@ def _declare(pool: Pool, spec: ProviderSpec) -> None:
     provider.node = node
     if provider.capacity != spec.capacity:
         before, provider.capacity = provider.capacity, spec.capacity
+        pool.fleet.recount()
         pool.about_provider(EffectType.CAPACITY, provider, f"{before} -> {spec.capacity}")
 
 
 def _reroute(pool: Pool) -> None:
     """Give each group of waiters its candidates of now."""
     for group in list(pool.line.groups.values()):
-        candidates = pool.candidates(group.head().request)
+        candidates = pool.routes.candidates(group.head().request)
         if candidates != group.candidates:
             pool.line.reroute(group, candidates)
 
@@ -50,4 +52,4 @@ def _expire_stranded(pool: Pool) -> None:
     for group in list(pool.line.groups.values()):
         if not group.candidates:
             for place in group.places():
-                pool.expire(place, pool.nobody_left(place.request))
+                pool.expire(place, pool.routes.nobody_left(place.request))

@@ -25,7 +25,7 @@ def give_back(pool: Pool, held: Held, failure: str, detail: str | None, now: flo
     provider.busy = provider.busy or failure in DECLINED
     if failure == "busy":
         pool.ledger.node_over_capacity += 1
-    others = pool.candidates(request) if request is not None and request.place is not None else ()
+    others = pool.routes.candidates(request) if request is not None and request.place is not None else ()
     pool.dispatch(dict.fromkeys((provider, *others)), now)
 
 
@@ -35,6 +35,6 @@ def _no_way_back(pool: Pool, request: Request, provider_id: str, failure: str) -
         return refusals.shutting_down()
     if failure not in DECLINED:
         request.failures[provider_id] = failure
-    if pool.candidates(request):
+    if pool.routes.candidates(request):
         return None
     return refusals.unreachable(request.model, request.failures or {provider_id: failure})

@@ -170,11 +170,13 @@ class Door:
     def _act(self, effects: Effects) -> None:
         """Publish what happened, then tell the tickets, in order. What a callback of theirs does is told after it."""
         self._publish(effects)
-        self._untold.extend(effects)
         if self._telling:
+            self._untold.extend(effects)
             return
         self._telling = True
         try:
+            for effect in effects:
+                self._tell(effect)
             while self._untold:
                 self._tell(self._untold.popleft())
         finally:

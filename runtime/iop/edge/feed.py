@@ -7,9 +7,8 @@ Numbers (`seq`) start at 1 with each Edge process.
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -26,20 +25,22 @@ KEEPALIVE_S = 15.0
 DirectType = Literal["direct_started", "direct_ended"]
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
-    """One thing that happened. `at` is wall time in seconds since 1970; absent facts are None."""
+class Event(NamedTuple):
+    """One thing that happened. `at` is wall time in seconds since 1970; absent facts are None.
+
+    The facts stand in the order in which an effect of admission has them; they are rendered when somebody reads.
+    """
 
     seq: int
     at: float
     type: str
+    totals: Load | None = None
     request_id: str | None = None
     model: str | None = None
     provider_id: str | None = None
     node_id: str | None = None
     outcome: str | None = None
     reason: str | None = None
-    totals: Load | None = None
     provider: Load | None = None
 
     def data(self) -> dict[str, Any]:
@@ -70,7 +71,7 @@ class Feed:
         self._ring: deque[Event] = deque(maxlen=size)
         self._seq = 0
         self._totals: Load | None = None
-        self._changed = asyncio.Event()
+        self._changed: asyncio.Event | None = None
         self._closed = False
 
     @property
@@ -84,24 +85,11 @@ class Feed:
             return
         at = self._now()
         for effect in effects:
-            self._totals = effect.totals
-            self._seq += 1
-            self._ring.append(
-                Event(
-                    self._seq,
-                    at,
-                    effect.type.value,
-                    request_id=effect.request_id,
-                    model=effect.model,
-                    provider_id=effect.provider_id,
-                    node_id=effect.node_id,
-                    outcome=effect.outcome.value if effect.outcome else None,
-                    reason=effect.reason,
-                    totals=effect.totals,
-                    provider=effect.provider,
-                )
-            )
-        self._wake()
+            self._seq += 1  # the lease and the error at an effect's end are for the door alone
+            self._ring.append(Event(self._seq, at, *effect[:9]))
+        self._totals = effects[-1].totals
+        if self._changed is not None:
+            self._wake()
 
     def publish_direct(
         self,
@@ -172,7 +160,7 @@ class Feed:
 
     async def _wait(self, seconds: float) -> bool:
         """Wait for a change; False when none came in `seconds`."""
-        changed = self._changed
+        changed = self._changed = self._changed or asyncio.Event()
         try:
             async with asyncio.timeout(seconds):
                 await changed.wait()
@@ -181,9 +169,10 @@ class Feed:
         return True
 
     def _wake(self) -> None:
-        # a fresh Event per change: whoever waits holds the old one, so no reader can clear another's wake-up
-        changed, self._changed = self._changed, asyncio.Event()
-        changed.set()
+        # a fresh Event per wait: whoever waits holds the old one, so no reader can clear another's wake-up
+        changed, self._changed = self._changed, None
+        if changed is not None:
+            changed.set()
 
 
 def _load(load: Load | None) -> dict[str, int] | None:

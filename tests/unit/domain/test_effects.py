@@ -1,7 +1,5 @@
 """The records admission hands out."""
 
-from dataclasses import FrozenInstanceError
-
 import pytest
 
 from iop.domain.effects import Effect, EffectType, Lease, Load, Outcome
@@ -20,7 +18,7 @@ def test_an_effect_cannot_be_changed() -> None:
     load = Load(1, 0, 0)
     effect = Effect(EffectType.GRANTED, load, lease=Lease(1, "r", "m", "p", "n", 1, 0.0))
     for record, field in ((effect, "reason"), (load, "queued"), (effect.lease, "epoch")):
-        with pytest.raises(FrozenInstanceError):
+        with pytest.raises(AttributeError):
             setattr(record, field, 7)
 
 

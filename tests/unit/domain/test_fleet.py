@@ -100,6 +100,7 @@ def test_declared_providers_only() -> None:
     fleet.providers = {"a": _ready("a", 2), "b": _ready("b", 3)}
     fleet.providers["b"].removing = True
     assert [provider.id for provider in fleet.declared(("b", "a", "x", "a"))] == ["a"]
+    fleet.recount()
     assert fleet.capacity == 2
 
 

@@ -4,7 +4,7 @@ import asyncio
 import json
 
 from iop.domain.effects import Effect, EffectType, Load, Outcome
-from iop.edge.feed import Feed
+from iop.edge.feed import Event, Feed
 
 KEYS = {
     "seq", "at", "type", "request_id", "model", "provider_id", "node_id", "outcome", "reason", "totals", "provider",
@@ -53,6 +53,12 @@ def test_each_effect_becomes_one_event_with_every_key():
     assert (first["seq"], first["type"], first["outcome"]) == (1, "granted", None)
     assert (second["seq"], second["outcome"], second["provider"]) == (2, "completed", None)
     assert first["at"] == "2023-11-14T22:13:20.000Z"
+
+
+def test_an_event_begins_with_the_facts_of_its_effect():
+    """They are taken over as they stand, so both must have them in one order."""
+    assert Event._fields[2:] == Effect._fields[:9]
+    assert set(Event._fields) == KEYS
 
 
 def test_direct_events_name_the_node_and_carry_the_last_totals():

@@ -1,7 +1,5 @@
 """What is counted from effects, and under which names."""
 
-import dataclasses
-
 from iop.config.models import EdgeConfig
 from iop.domain.effects import Effect, EffectType, Lease, Load, Outcome
 from iop.edge.tallies import BOUNDS, Durations, Tallies, known_code
@@ -30,7 +28,7 @@ def _tallies(**changes: object) -> tuple[Tallies, Clock]:
 def _effect(kind: EffectType, **facts: object) -> Effect:
     lease = facts.pop("lease", LEASE)
     assert isinstance(lease, Lease)
-    return dataclasses.replace(Effect(kind, TOTALS, "r1", lease.model, lease.provider_id, "n1", lease=lease), **facts)
+    return Effect(kind, TOTALS, "r1", lease.model, lease.provider_id, "n1", lease=lease)._replace(**facts)
 
 
 def test_a_duration_falls_into_the_first_bucket_that_holds_it() -> None:
@@ -66,7 +64,7 @@ def test_a_returned_grant_is_no_hold_and_no_end() -> None:
 def test_adopted_work_has_no_hold() -> None:
     """When it began is not known here; its request was another Edge's."""
     tallies, _ = _tallies()
-    adopted = dataclasses.replace(LEASE, model="")
+    adopted = LEASE._replace(model="")
     tallies.see((_effect(EffectType.ADOPTED, lease=adopted),))
     tallies.see((_effect(EffectType.ENDED, lease=adopted, outcome=Outcome.CANCELLED),))
     assert sum(tallies.holds["p1"].counts) == 0
@@ -90,7 +88,7 @@ def test_who_got_no_slot_is_counted_by_how_and_why() -> None:
 def test_names_from_outside_make_no_series() -> None:
     """Models, providers and nodes that the config does not name are not counted; strange codes are all one."""
     tallies, _ = _tallies()
-    stranger = dataclasses.replace(LEASE, model="made-up", provider_id="made-up")
+    stranger = LEASE._replace(model="made-up", provider_id="made-up")
     tallies.see((_effect(EffectType.GRANTED, lease=stranger),))
     tallies.see((_effect(EffectType.ENDED, lease=stranger, outcome=Outcome.FAILED),))
     tallies.see((Effect(EffectType.REFUSED, TOTALS, "r1", "made-up", reason="model_not_found"),))
@@ -108,7 +106,7 @@ def test_names_from_outside_make_no_series() -> None:
 def test_what_a_refresh_removes_is_forgotten_and_the_rest_goes_on() -> None:
     """Series do not pile up over the life of an Edge; a hold that outlives its provider's name is let go."""
     tallies, _ = _tallies()
-    tallies.see((_effect(EffectType.GRANTED), _effect(EffectType.GRANTED, lease=dataclasses.replace(LEASE, id=8))))
+    tallies.see((_effect(EffectType.GRANTED), _effect(EffectType.GRANTED, lease=LEASE._replace(id=8))))
     tallies.see((_effect(EffectType.ENDED, outcome=Outcome.COMPLETED),))
     changed = config(models=[{"id": "m", "providers": {"p1": "x"}}, {"id": "new", "providers": {"p1": "y"}}])
     tallies.declare(EdgeConfig.model_validate(changed))
@@ -117,7 +115,7 @@ def test_what_a_refresh_removes_is_forgotten_and_the_rest_goes_on() -> None:
     changed["nodes"][0]["providers"] = [changed["nodes"][0]["providers"][0] | {"id": "p2"}]
     changed["models"] = [{"id": "new", "providers": {"p2": "y"}}]
     tallies.declare(EdgeConfig.model_validate(changed))
-    tallies.see((_effect(EffectType.ENDED, lease=dataclasses.replace(LEASE, id=8), outcome=Outcome.COMPLETED),))
+    tallies.see((_effect(EffectType.ENDED, lease=LEASE._replace(id=8), outcome=Outcome.COMPLETED),))
     assert (set(tallies.models), set(tallies.holds)) == ({"new"}, {"p2"})
     assert tallies._begun == {}
 
