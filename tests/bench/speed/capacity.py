@@ -51,20 +51,25 @@ def turns(session: Session, peer: Running, round_: int) -> None:
 
 def left_in_line(session: Session, peer: Running, round_: int) -> None:
     """Ten clients wait behind ten that run, and leave: none of them may reach an engine."""
-    rig = session.rig
-    rig.ask_all("/reset")
-    blockers = rig.begin(peer, "-c", SLOTS, "-n", SLOTS, "-x", "hold=2000", "-T", 20)
-    time.sleep(0.5)
-    running = sum(one["total"] for one in rig.ask_all("/stats"))
-    gone = rig.shoot(peer, "-c", LEAVERS, "-n", LEAVERS, "-x", "hold=300", "-A", 500, "-T", 20)
-    held = rig.ended(blockers)
-    time.sleep(1)
-    begun = sum(one["total"] for one in rig.ask_all("/stats")) - running
-    told = f"{gone['aborted']} left the line, {begun} of them were dispatched all the same"
-    session.record(
-        "left", peer, round_, told, left=gone["aborted"], dispatched=begun, running=running, blockers_ok=held["ok"],
-        peaks=_peaks(session),
-    )  # fmt: skip
+
+    def act() -> Facts:
+        rig = session.rig
+        rig.ask_all("/reset")
+        blockers = rig.begin(peer, "-c", SLOTS, "-n", SLOTS, "-x", "hold=2000", "-T", 20)
+        time.sleep(0.5)
+        running = sum(one["total"] for one in rig.ask_all("/stats"))
+        gone = rig.shoot(peer, "-c", LEAVERS, "-n", LEAVERS, "-x", "hold=300", "-A", 500, "-T", 20)
+        held = rig.ended(blockers)
+        time.sleep(1)
+        begun = sum(one["total"] for one in rig.ask_all("/stats")) - running
+        return {
+            "left": gone["aborted"], "dispatched": begun, "running": running, "blockers_ok": held["ok"],
+            "peaks": _peaks(session),
+        }  # fmt: skip
+
+    facts = session.quietly(act)
+    told = f"{facts['left']} left the line, {facts['dispatched']} of them were dispatched all the same"
+    session.record("left", peer, round_, told, **facts)
 
 
 def _peaks(session: Session) -> list[int]:

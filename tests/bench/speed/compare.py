@@ -20,14 +20,18 @@ from datetime import UTC, datetime
 from types import FrameType
 
 from tests.bench.speed import plans
+from tests.bench.speed.facts import machine, versions
 from tests.bench.speed.goals import GOALS
 from tests.bench.speed.installs import install
-from tests.bench.speed.judging import judge
+from tests.bench.speed.judging import Verdict, judge
 from tests.bench.speed.peers import PEERS
 from tests.bench.speed.plans import Plan, take_turns
+from tests.bench.speed.plot import picture
 from tests.bench.speed.rig import NotUp, Rig
+from tests.bench.speed.scale import measure_line
 from tests.bench.speed.session import Session
 from tests.bench.speed.summing import as_data, exit_code, one_line
+from tests.bench.speed.tables import page
 from tests.bench.speed.tools import BENCH, NoTool, built
 from tests.bench.speed.values import Rows
 
@@ -49,14 +53,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     say = _say_to(sys.stderr.write if options.json else sys.stdout.write)
     signal.signal(signal.SIGTERM, _end)
     try:
-        rows = run(plan, say)
+        verdicts = run(plan, say, whole=not options.quick)
     except KeyboardInterrupt:
         say("stopped; nothing was judged")
         return 130
     except (NoTool, NotUp) as error:
         say(str(error))
         return 3
-    verdicts = judge(rows, GOALS)
     if options.json:
         sys.stdout.write(json.dumps(as_data(verdicts)) + "\n")
     else:
@@ -64,8 +67,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     return exit_code(verdicts)
 
 
-def run(plan: Plan, say: Callable[[str], None]) -> Rows:
-    """Start what is needed, measure, stop everything; returns the rows. Raises NoTool, NotUp."""
+def run(plan: Plan, say: Callable[[str], None], *, whole: bool) -> list[Verdict]:
+    """Measure (whole: the scale of the line, too), write the results, stop everything. Raises NoTool, NotUp."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(65535, hard) if hard > 0 else 65535, hard))
     name = f"{datetime.now(UTC):%Y%m%d-%H%M%S}"
@@ -80,8 +83,16 @@ def run(plan: Plan, say: Callable[[str], None]) -> Rows:
     finally:
         rig.close()
         shutil.rmtree(rig.folder, ignore_errors=True)
-    say(f"rows: {session.out}")
-    return Rows(session.rows)
+    more, scale = measure_line(say) if whole else ([], [])
+    for row in more:
+        session.add(row)
+    rows = Rows(session.rows)
+    verdicts = [*judge(rows, GOALS), *scale]
+    known = versions([one for one in plan.peers if one in rows.peers()])
+    session.out.with_suffix(".md").write_text(page(rows, verdicts, machine(), known), encoding="utf-8")
+    session.out.with_suffix(".svg").write_text(picture(rows, verdicts), encoding="utf-8")
+    say(f"results: {session.out.with_suffix('')}.md, .svg, .jsonl")
+    return verdicts
 
 
 def _say_to(write: Callable[[str], int]) -> Callable[[str], None]:

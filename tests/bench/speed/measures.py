@@ -18,13 +18,13 @@ def features(session: Session, peer: Running, round_: int) -> None:
         "responses": ("-p", "/v1/responses"),
         "responses stream": ("-p", "/v1/responses", "-s", 1, "-x", "n=5"),
     }
-    outcomes = {}
+    outcomes: dict[str, bool] = {}
     for name, options in asked.items():
         dump = session.rig.folder / "features"
         session.rig.shoot(peer, "-c", 1, "-T", 8, "-D", dump, *options)
-        outcomes[name] = next((one["outcome"] for one in requests_of(dump)), "nothing")
-    told = " · ".join(f"{name}: {outcome}" for name, outcome in outcomes.items())
-    session.record("features", peer, round_, told, outcomes=outcomes, boot_s=peer.boot_s)
+        outcomes[name] = [one["outcome"] for one in requests_of(dump)] == ["o"]
+    told = " · ".join(f"{name}: {'yes' if whole else 'no'}" for name, whole in outcomes.items())
+    session.record("features", peer, round_, told, answers=outcomes, boot_s=peer.boot_s)
 
 
 def requests(session: Session, peer: Running, round_: int) -> None:

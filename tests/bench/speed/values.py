@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
+from tests.bench.speed.peers import PEERS
 from tests.bench.speed.processes import QUIET
 
 Row = dict[str, Any]
@@ -41,8 +42,9 @@ class Rows:
         ]
 
     def peers(self) -> list[str]:
-        """Those that were measured, in order of appearance."""
-        return list(dict.fromkeys(row["peer"] for row in self.rows if "peer" in row and row["peer"] != "line"))
+        """Those that were measured, in the order of a round."""
+        measured = {row["peer"] for row in self.rows if row["test"] != "left out"}
+        return [peer for peer in PEERS if peer in measured]
 
     def value(self, pick: Pick, test: str, peer: str, **keys: object) -> Value | None:
         """A number of one peer; None when nothing was measured."""
@@ -101,5 +103,5 @@ def _picked(row: Row, pick: Pick) -> float | None:
         return pick(row)
     found: Any = row
     for key in pick.split("."):
-        found = found[key]
+        found = found.get(key) if isinstance(found, dict) else None
     return None if found is None else float(found)
