@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 
-from tests.bench.speed.capacity import BURSTS, SLOTS
+from tests.bench.speed.capacity import BURSTS, LEAVERS, SLOTS
 from tests.bench.speed.judging import Goal, Kind, Part
 from tests.bench.speed.leaving import PHASES
 from tests.bench.speed.rig import CAPACITIES
@@ -68,8 +68,8 @@ def _unseen(rows: Rows) -> Value | None:
 
 
 def _dispatched(rows: Rows) -> Value | None:
-    """Requests that reached an engine after their client had left the line."""
-    return _total(row["dispatched"] for row in rows.of("left", OURS))
+    """Requests that reached an engine after their client had left the line, or that were not let wait there at all."""
+    return _total(row["dispatched"] + max(0, LEAVERS - row["left"]) for row in rows.of("left", OURS))
 
 
 def _leaving(pick: str) -> Compute:

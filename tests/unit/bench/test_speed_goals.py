@@ -49,6 +49,7 @@ BROKEN: dict[str, tuple[str, list[Row]]] = {
         "left-behind", spoiled("cancel", lambda row: row.update(absent=1), rounds=1)),
     "one who left the line is dispatched": (
         "left-behind", spoiled("left", lambda row: row.update(dispatched=1), rounds=1)),
+    "the line refuses those who would wait": ("left-behind", spoiled("left", lambda row: row.update(left=3), rounds=1)),
     "the engine learns late": ("cancel", spoiled("cancel", lambda row: row.update(p50_ms=2.6))),
     "the engine learns of the slowest late": ("cancel", spoiled("cancel", lambda row: row.update(max_ms=5.1))),
 }  # fmt: skip
