@@ -72,7 +72,7 @@ def test_an_old_node_is_understood_by_this_session() -> None:
     session = Session("edge", dead_after=15, open_within=10, now=0.0)
     heard: list[object] = []
     for data in frames("protocol-1-node.hex"):
-        if heard and not session.flows.of(1):
+        if heard and not session.flows.get(1):
             session.send(Run(run=1, epoch=1, request_id="r", adapter="e1", operation="responses", stream=True))
             session.send_piece(1, memoryview(b"x" * 100_000), end=False)
             session.ping()

@@ -4,8 +4,6 @@ Each run has a window per direction. A sender may have `INITIAL_CREDIT` bytes un
 drained; the receiver keeps no more than that for a run, so one reader that stalls holds its own run only.
 """
 
-from collections.abc import Iterator
-
 from iop.link.errors import WireError
 
 #: bytes that may be sent for a run, each way, before any credit comes back
@@ -59,28 +57,15 @@ class Flow:
         return grant
 
 
-class Flows:
-    """The windows of all runs that are open on one link."""
-
-    def __init__(self) -> None:
-        self._flows: dict[int, Flow] = {}
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self._flows)
-
-    def __len__(self) -> int:
-        return len(self._flows)
+class Flows(dict[int, Flow]):
+    """The windows of all runs that are open on one link, by number."""
 
     def open(self, run: int) -> None:
         """A run begins. Raises WireError when its number is in use."""
-        if run in self._flows:
+        if run in self:
             raise WireError(f"run {run} is already open")
-        self._flows[run] = Flow()
-
-    def of(self, run: int) -> Flow | None:
-        """Return the windows of a run, or None when it is over."""
-        return self._flows.get(run)
+        self[run] = Flow()
 
     def close(self, run: int) -> None:
         """The run is over; nothing happens when it already was."""
-        self._flows.pop(run, None)
+        self.pop(run, None)

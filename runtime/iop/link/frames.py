@@ -30,8 +30,11 @@ _TLS_RECORDS = (b"\x15\x03", b"\x16\x03")
 
 _HEADER = struct.Struct(">IB")
 _BODY_HEADER = struct.Struct(">IB")
-#: both at once
 _WHOLE_BODY_HEADER = struct.Struct(">IBIB")
+
+
+#: what the length of a body frame may be
+_SMALLEST_BODY, _LARGEST_BODY = _BODY_HEADER.size, _BODY_HEADER.size + MAX_PIECE
 
 
 class ControlFrame(msgspec.Struct, frozen=True, gc=False):
@@ -66,6 +69,16 @@ def body_frame(run: int, data: bytes | memoryview, *, end: bool) -> bytes:
     return b"".join((header, data))
 
 
+def _body(buffer: bytes, start: int, stop: int) -> BodyFrame:
+    run, flags = _BODY_HEADER.unpack_from(buffer, start)
+    data = buffer[start + _SMALLEST_BODY : stop]
+    if flags & ~END:
+        raise WireError(f"unknown body flags {flags:#04x}")
+    if not data and not flags:
+        raise WireError("an empty body piece that ends nothing")
+    return BodyFrame(run, data, bool(flags))
+
+
 class FrameReader:
     """Cuts what was received into frames. `max_control` (bytes) may be changed between two frames.
 
@@ -95,27 +108,24 @@ class FrameReader:
     def next_frame(self) -> Frame | None:
         """The next whole frame, or None when more bytes are needed. Raises WireError on a wrong one."""
         while True:
-            left, need = len(self._data) - self._at, _HEADER.size
-            if left >= need:
-                length, kind = _HEADER.unpack_from(self._data, self._at)
-                self._check(length, kind)
-                need += length
-                if left >= need:
-                    return self._cut(kind, self._at, need)
-            if not self._gather(need):
+            data, at = self._data, self._at
+            start = at + _HEADER.size
+            if start > len(data):
+                if not self._gather(_HEADER.size):
+                    return None
+                continue
+            length, kind = _HEADER.unpack_from(data, at)
+            if kind == BODY:
+                if not _SMALLEST_BODY <= length <= _LARGEST_BODY:
+                    self._refuse(length, kind)
+            elif kind != CONTROL or length > self.max_control:
+                self._refuse(length, kind)
+            stop = start + length
+            if stop <= len(data):
+                self._at = stop
+                return _body(data, start, stop) if kind == BODY else ControlFrame(data[start:stop])
+            if not self._gather(stop - at):
                 return None
-
-    def _cut(self, kind: int, at: int, size: int) -> Frame:
-        stop = self._at = at + size
-        if kind == CONTROL:
-            return ControlFrame(self._data[at + _HEADER.size : stop])
-        _, _, run, flags = _WHOLE_BODY_HEADER.unpack_from(self._data, at)
-        data = self._data[at + _WHOLE_BODY_HEADER.size : stop]
-        if flags & ~END:
-            raise WireError(f"unknown body flags {flags:#04x}")
-        if not data and not flags:
-            raise WireError("an empty body piece that ends nothing")
-        return BodyFrame(run, data, bool(flags))
 
     def _gather(self, need: int) -> bool:
         """Put what is left and what came after it together; False when that is less than `need` bytes."""
@@ -127,14 +137,6 @@ class FrameReader:
             return False
         self._data, self._rest, self._need = bytes(self._rest), bytearray(), 0
         return True
-
-    def _check(self, length: int, kind: int) -> None:
-        if kind == BODY:
-            if _BODY_HEADER.size <= length <= _BODY_HEADER.size + MAX_PIECE:
-                return
-        elif kind == CONTROL and length <= self.max_control:
-            return
-        self._refuse(length, kind)
 
     def _refuse(self, length: int, kind: int) -> NoReturn:
         if self._data.startswith(_TLS_RECORDS, self._at):

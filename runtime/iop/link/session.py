@@ -90,8 +90,13 @@ class Session:
         """The next message or body piece, or None when more bytes are needed. Raises WireError."""
         while (frame := self._frames.next_frame()) is not None:
             if isinstance(frame, BodyFrame):
-                if self._admits(frame):
+                flow = self.flows.get(frame.run)
+                if flow is not None:
+                    flow.receive(len(frame.data))
                     return frame
+                if self.state is SessionState.OPENING:
+                    raise WireError("a body frame before the first message")
+                # the run ended here while this piece was under way: nobody waits for it
                 continue
             message = self._codec.decode(frame.payload)
             self._check(message)
@@ -125,7 +130,7 @@ class Session:
 
         Raises KeyError when the run is over. The END flag goes with the last byte.
         """
-        flow = self.flows.of(run)
+        flow = self.flows.get(run)
         if flow is None:
             raise KeyError(run)
         count = size = len(data)
@@ -140,7 +145,7 @@ class Session:
 
     def drained(self, run: int, count: int) -> bytes:
         """The reader of `run` took `count` bytes: the frame that grants credit, or nothing to send yet."""
-        flow = self.flows.of(run)
+        flow = self.flows.get(run)
         grant = flow.drain(count) if flow is not None and count else 0
         return self.send(m.Credit(run=run, bytes=grant)) if grant else b""
 
@@ -163,16 +168,6 @@ class Session:
                 return self.ping()[1]
             case Verdict.WELL:
                 return b""
-
-    def _admits(self, frame: BodyFrame) -> bool:
-        if self.state is SessionState.OPENING:
-            raise WireError("a body frame before the first message")
-        flow = self.flows.of(frame.run)
-        if flow is None:
-            # the run ended here while this piece was under way: nobody waits for it
-            return False
-        flow.receive(len(frame.data))
-        return True
 
     def _check(self, message: m.Message) -> None:
         if type(message) not in self._accepts:
@@ -200,7 +195,7 @@ class Session:
         return True
 
     def _credit(self, credit: m.Credit) -> bool:
-        flow = self.flows.of(credit.run)
+        flow = self.flows.get(credit.run)
         if flow is not None:
             flow.grant(credit.bytes)
         return flow is not None

@@ -69,4 +69,4 @@ def test_a_run_is_open_once():
     flows.close(1)
     flows.close(1)
     assert len(flows) == 0
-    assert flows.of(1) is None
+    assert flows.get(1) is None
