@@ -133,8 +133,9 @@ class NodeLink:
 
     def start(self, spec: RunSpec, on_end: OnEnd) -> LinkRun:
         """Start a run. Raises WireError when `spec` does not fit into a message."""
-        run = LinkRun(self.conn, self.node_id, spec.message(self._next_run(), self.epoch), on_end)
-        run.begin(spec.body, self._tasks)
+        message = spec.message(self._next_run(), self.epoch)
+        run = LinkRun(self.conn, self.node_id, message, on_end)
+        run.begin(message, spec.body, self._tasks)
         self._runs[run.run] = run
         return run
 

@@ -82,7 +82,6 @@ class LinkRun:
         "_held_up",
         "_into",
         "_listener",
-        "_message",
         "_on_end",
         "_sending",
         "_unread",
@@ -99,7 +98,6 @@ class LinkRun:
         self.epoch = message.epoch
         self.end: End | None = None
         self._conn = conn
-        self._message = message
         self._on_end = on_end
         self._head: Head | None = None
         self._unread: bytes | bytearray = b""
@@ -191,9 +189,9 @@ class LinkRun:
 
     # for the node's link only
 
-    def begin(self, body: bytes, tasks: TaskSet) -> None:
+    def begin(self, message: Run, body: bytes, tasks: TaskSet) -> None:
         """Send the work and as much of its body as can go; a task of `tasks` sends the rest."""
-        self._conn.send(self._message)
+        self._conn.send(message)
         rest = self._conn.offer_body(self.run, body, end=True)
         if rest is not None:
             self._sending = tasks.start(self._send(bytes(rest)), name=f"body of run {self.run} to {self.node_id}")

@@ -83,7 +83,7 @@ class FrameReader:
     """Cuts what was received into frames. `max_control` (bytes) may be changed between two frames.
 
     A frame over its limit raises WireError as soon as its header is there: nothing of it is kept. Frames are cut right
-    out of the received bytes; only one that came in parts is put together first, each of its bytes twice at most.
+    out of the received bytes; only one that came in parts is put together first.
     """
 
     def __init__(self, max_control: int = MAX_HELLO) -> None:

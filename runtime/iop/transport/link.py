@@ -99,12 +99,12 @@ class LinkConnection(asyncio.Protocol):
 
         Raises LinkLost when the link is lost or the run is over before all was sent.
         """
-        rest: bytes | memoryview | None = self.offer_body(run, data, end=end)
+        rest = self.offer_body(run, data, end=end)
         while rest is not None:
             await self._until_sendable(run)
             rest = self.offer_body(run, rest, end=end)
 
-    def offer_body(self, run: int, data: bytes | memoryview, *, end: bool = False) -> bytes | memoryview | None:
+    def offer_body(self, run: int, data: bytes | memoryview, *, end: bool = False) -> memoryview | None:
         """Send what can go at once; returns what is left to offer again, or None when all of it went.
 
         Raises LinkLost when the link is lost or the run is over.
@@ -114,13 +114,13 @@ class LinkConnection(asyncio.Protocol):
             if self.lost is not None:
                 raise LinkLost(self.lost)
             if not self._writable:
-                return rest
+                return memoryview(rest)
             try:
                 piece = self._session.send_piece(run, rest, end=end)
             except KeyError:
                 raise LinkLost(f"run {run} is over") from None
             if piece is None:
-                return rest
+                return memoryview(rest)
             frame, count = piece
             self._write(frame)
             if count == len(rest):

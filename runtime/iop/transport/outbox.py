@@ -8,9 +8,9 @@ import asyncio
 from collections.abc import Callable
 
 #: bytes that wait for the end of the turn at most
-FLUSH_AT = 64 * 1024
+FLUSH_AT = 32 * 1024
 #: a frame of so many bytes is written by itself: to copy it once more costs as much as to write it
-LARGE = 16 * 1024
+LARGE = 8 * 1024
 #: bytes waiting to be written that only a peer can cause that does not read: control messages do not wait
 WRITE_LIMIT = 16 * 1024 * 1024
 

@@ -57,8 +57,9 @@ def begun(tasks: TaskSet, conn: Conn | None = None) -> tuple[LinkRun, Conn, list
     """A run that was started as number 7 of epoch 3."""
     conn = conn or Conn()
     ends: list[End] = []
-    run = LinkRun(conn, "n1", SPEC.message(7, 3), ends.append)
-    run.begin(SPEC.body, tasks)
+    message = SPEC.message(7, 3)
+    run = LinkRun(conn, "n1", message, ends.append)
+    run.begin(message, SPEC.body, tasks)
     return run, conn, ends
 
 
