@@ -113,6 +113,37 @@ async def test_a_client_that_does_not_read_stalls_its_own_run_only(edge):
     assert not edge.events.of("lost")
 
 
+async def test_a_fault_where_an_answer_is_poured_to_ends_that_run_only(edge):
+    """The loop reports it and its reader gets it; another run of the node goes on with all of its bytes."""
+    reported: list[dict] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: reported.append(context))
+    node = await edge.join()
+    bad = edge.links.start("n1", SPEC, lambda end: None)
+    good = edge.links.start("n1", SPEC, lambda end: None)
+    got = bytearray()
+
+    def breaks(data: bytes) -> bool:
+        raise ValueError(data)
+
+    def takes(data: bytes) -> bool:
+        got.extend(data)
+        return True
+
+    bad.pour(breaks)
+    good.pour(takes)
+    await node.expect(Run, 2)
+    for n in range(50):
+        node.send_body(bad.run, b"x")
+        node.send_body(good.run, bytes([n]) * 10_000)
+    node.send(End(run=good.run, outcome="completed"))
+    assert (await good.done()).outcome == "completed"
+    with pytest.raises(ValueError, match="x"):
+        await bad.done()
+    assert bytes(got) == b"".join(bytes([n]) * 10_000 for n in range(50))
+    assert [type(each["exception"]) for each in reported] == [ValueError]
+    assert not edge.events.of("lost")
+
+
 async def test_a_cancelled_run_never_stalls_its_node(edge):
     """After cancel the node may send as much as it likes until it says end."""
     node = await edge.join()
