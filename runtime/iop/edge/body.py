@@ -23,17 +23,19 @@ async def read_body(request: web.Request, limit: int, hold: BodyHold, *, silence
     Raises BodyTooLarge (by Content-Length before anything is read), UnsupportedEncoding, BadRequest (does not decode,
     the client broke off or fell silent, or expects what is not known), QueueFull (no room in the stock).
     """
-    if request.headers.get("Expect", _CONTINUE).lower() != _CONTINUE:
+    expected = request.headers.get("Expect")
+    if expected is not None and expected.lower() != _CONTINUE:
         raise BadRequest("Only 'Expect: 100-continue' is understood.")
     if request.content_length is not None and request.content_length > limit:
         raise too_large(limit)
     hold.check(request.content_length or 1)
     decoder = decoder_for(request.headers.getall("Content-Encoding", []))
-    await _ask_for_it(request)
+    if expected is not None:
+        await _ask_for_it(request)
     parts: list[bytes] = []
     received = decoded = 0
     try:
-        while piece := await _next_piece(request, silence):
+        while piece := request.content.read_nowait() if is_here(request) else await _next_piece(request, silence):
             received += len(piece)
             if received > limit:
                 raise too_large(limit)
@@ -50,6 +52,11 @@ async def read_body(request: web.Request, limit: int, hold: BodyHold, *, silence
     if received:
         decoder.finish()
     return b"".join(parts)
+
+
+def is_here(request: web.Request) -> bool:
+    """Return whether the whole body, as sent, has come."""
+    return request.content.is_eof()
 
 
 async def _next_piece(request: web.Request, silence: float) -> bytes:
@@ -72,7 +79,7 @@ async def expect_handler(_request: web.Request) -> web.StreamResponse | None:
 
 
 async def _ask_for_it(request: web.Request) -> None:
-    """Grant `Expect: 100-continue`, unless an HTTP/1.0 client (which knows no interim answers) said it."""
-    if request.headers.get("Expect", "").lower() == _CONTINUE and request.version >= HttpVersion11:
+    """Grant `100-continue`, unless an HTTP/1.0 client (which knows no interim answers) expects it."""
+    if request.version >= HttpVersion11:
         await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         request.writer.output_size = 0

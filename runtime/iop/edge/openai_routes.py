@@ -10,11 +10,12 @@ from iop.config.models import ApiKey, EdgeConfig, Model
 from iop.domain.errors import MethodNotAllowed, NotFound, Unavailable, UpgradeNotSupported
 from iop.domain.specs import Ask
 from iop.edge.auth import authorize
-from iop.edge.body import expect_handler
+from iop.edge.body import expect_handler, is_here
 from iop.edge.call import Call, read_call
 from iop.edge.description import description
 from iop.edge.direct import Direct
 from iop.edge.journal import entry_of, journal
+from iop.edge.lookup import Lookup
 from iop.edge.pool import Pool
 from iop.edge.stock import BodyHold, BodyStock
 from iop.edge.tallies import Tallies
@@ -57,6 +58,7 @@ class OpenAIRoutes:
     def __init__(self, context: OpenAIContext) -> None:
         self._context = context
         self._stock = BodyStock()
+        self._lookup = Lookup()
         self._description = description("openai")
 
     def app(self, hosts: HostRule) -> web.Application:
@@ -73,7 +75,7 @@ class OpenAIRoutes:
             raise NotFound(f"There is no provider {provider_id!r}.", code="not_found")
         with self._stock.open(config.queue.max_bytes) as hold:
             call = await self._read(request, operation, hold)
-            model = _find_model(config, call.parsed.model, None)
+            model = self._find_model(call.parsed.model, None)
             if provider_id not in model.providers:
                 raise NotFound(f"Provider {provider_id!r} does not serve the model {model.id!r}.", param="model")
             entry_of(request).route = "pool"
@@ -109,7 +111,7 @@ class OpenAIRoutes:
             return await self._answer(call, key)
 
     async def _answer(self, call: Call, key: ApiKey | None) -> web.StreamResponse:
-        model = _find_model(self._context.config, call.parsed.model, key)
+        model = self._find_model(call.parsed.model, key)
         entry = entry_of(call.http)
         entry.route = "pool" if model.direct is None else "direct"
         if model.direct is not None:
@@ -128,12 +130,16 @@ class OpenAIRoutes:
         return await self._context.pool.answer(call, ask)
 
     async def _read(self, request: web.Request, operation: Operation, hold: BodyHold) -> Call:
-        async with self._context.uploads.reading():
-            config = self._context.config
-            max_body, silence = config.http.max_body, config.stream.idle_timeout
-            call = await read_call(request, operation, hold, max_body=max_body, silence=silence)
-            entry_of(request).read(call.parsed.model, stream=call.parsed.stream)
-            return call
+        config = self._context.config
+        max_body, silence = config.http.max_body, config.stream.idle_timeout
+        reading = read_call(request, operation, hold, max_body=max_body, silence=silence)
+        if is_here(request):
+            call = await reading
+        else:
+            async with self._context.uploads.reading():
+                call = await reading
+        entry_of(request).read(call.parsed.model, stream=call.parsed.stream)
+        return call
 
     def _key_of(self, request: web.Request) -> ApiKey | None:
         key = authorize(request, self._context.config.auth.api_keys)
@@ -147,9 +153,15 @@ class OpenAIRoutes:
         return _json(model_objects.model_list(ids, int(self._context.started_at), for_codex=for_codex))
 
     def _model(self, request: web.Request, model_id: str) -> web.Response:
-        config = self._context.config
         key = self._key_of(request)
-        return _json(model_objects.model_object(_find_model(config, model_id, key).id, int(self._context.started_at)))
+        return _json(model_objects.model_object(self._find_model(model_id, key).id, int(self._context.started_at)))
+
+    def _find_model(self, model_id: str, key: ApiKey | None) -> Model:
+        model = self._lookup.model(self._context.config, model_id, key)
+        if model is None:
+            text = f"The model {model_id[:200]!r} does not exist or is not available to this key."
+            raise NotFound(text, param="model")
+        return model
 
     def _health(self, path: str) -> web.Response:
         if path == "/readyz" and self._context.shutting_down:
@@ -174,10 +186,3 @@ def _visible(models: Sequence[Model], key: ApiKey | None) -> list[Model]:
     if key is None or key.models is None:
         return list(models)
     return [model for model in models if model.id in key.models]
-
-
-def _find_model(config: EdgeConfig, model_id: str, key: ApiKey | None) -> Model:
-    for model in _visible(config.models, key):
-        if model.id == model_id:
-            return model
-    raise NotFound(f"The model {model_id[:200]!r} does not exist or is not available to this key.", param="model")

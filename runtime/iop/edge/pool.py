@@ -8,13 +8,13 @@ from aiohttp import web
 
 from iop.adapters.contract import RETURNABLE
 from iop.config.models import EdgeConfig
-from iop.config.resources import Provider
 from iop.domain.effects import Lease
 from iop.domain.specs import Ask
 from iop.edge.call import Call
 from iop.edge.client_run import ClientRun
 from iop.edge.door import Door
 from iop.edge.links import Links, NodeOffline, RunSpec
+from iop.edge.lookup import Lookup
 from iop.edge.owners import ResponseOwners
 from iop.edge.relay import Relay
 from iop.edge.reply import Reply
@@ -82,6 +82,7 @@ class Pool:
         self._current = current
         self._works: set[Work] = set()
         self._owners = ResponseOwners()
+        self._lookup = Lookup()
 
     async def answer(self, call: Call, ask: Ask) -> web.StreamResponse:
         """Wait for a slot, run, relay. Raises the IopError to tell the client while nothing was sent."""
@@ -127,8 +128,8 @@ class Pool:
     def _start(self, call: Call, lease: Lease, ticket: Ticket) -> Work:
         config = self._current()
         work = Work(self._door, lease, self._owners)
-        provider = _provider(config, lease.provider_id)
-        engine_model = _engine_model(config, call.parsed.model, lease.provider_id)
+        provider = self._lookup.provider(config, lease.provider_id)
+        engine_model = self._lookup.engine_model(config, call.parsed.model, lease.provider_id)
         if provider is None or engine_model is None:  # a refresh took it away between grant and here
             work.on_end(End(run=0, outcome="failed", failure="unreachable", detail="the provider was removed"))
             return work
@@ -168,11 +169,3 @@ class Pool:
             raise work.error(first)
         own = {"x-iop-provider": work.lease.provider_id, "x-iop-queue-ms": str(int(work.lease.waited * 1000))}
         return await Relay(reply, work, own).answer(work.run, first)
-
-
-def _provider(config: EdgeConfig, provider_id: str) -> Provider | None:
-    return next((p for node in config.nodes for p in node.providers if p.id == provider_id), None)
-
-
-def _engine_model(config: EdgeConfig, model: str, provider_id: str) -> str | None:
-    return next((m.providers.get(provider_id) for m in config.models if m.id == model and m.providers), None)

@@ -57,8 +57,7 @@ class Relay:
         body = b"".join(parts)
         if self.reply.call.operation == "responses" and head.status < 300:
             self._note(response_id(body))
-        self.reply.entry.answered()
-        return web.Response(status=head.status, body=body, headers=self.reply.headers(_passed(head), self.own_headers))
+        return self.reply.whole(head.status, _passed(head), self.own_headers, body)
 
     async def _long(self, run: LinkRun, head: Head, begun: bytes) -> web.StreamResponse:
         if self.reply.call.operation == "responses" and head.status < 300:
@@ -71,6 +70,7 @@ class Relay:
 
     async def _stream(self, run: LinkRun, head: Head) -> web.StreamResponse:
         await self.reply.begin(head.status, _passed(head), self.own_headers)
+        self.reply.flush()
         while (piece := await run.read()) is not None:
             # before the client has it, which may go on with this response as soon as it reads its end
             self._note(self.reply.see(piece))

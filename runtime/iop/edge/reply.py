@@ -17,6 +17,7 @@ from iop.edge.call import Call
 from iop.edge.journal import entry_of
 from iop.openai.sse import comment
 from iop.openai.watch import StreamWatch
+from iop.transport.http_answer import Answer
 from iop.transport.http_border import request_id
 
 T = TypeVar("T")
@@ -35,7 +36,7 @@ class Reply:
         self._clock = asyncio.get_running_loop().time
         self._due = self._clock() + settings.keepalive_after if call.parsed.stream else None
         self._kept_alive_at = 0.0
-        self._response: web.StreamResponse | None = None
+        self._response: Answer | None = None
         self._watch = StreamWatch(
             call.operation,
             request_id=request_id(call.http),
@@ -66,6 +67,8 @@ class Reply:
         """Await `wait()` and keep the client's connection alive meanwhile; `wait` must bear to be broken off and
         called again.
         """
+        if self._due is None:
+            return await wait()
         while True:
             try:
                 async with asyncio.timeout_at(self._due) as limit:
@@ -86,7 +89,7 @@ class Reply:
         self.call.hold.release()
         self.entry.answered()
         if self._response is None:
-            await self._open(status, self.headers(passed, own))
+            self._open(status, self.headers(passed, own))
         elif own:
             words = (f"{name.removeprefix('x-iop-').replace('-', '_')}={value}" for name, value in own.items())
             await self.write(comment(f"iop {' '.join(words)}"))
@@ -95,7 +98,9 @@ class Reply:
         """Send bytes as they are."""
         assert self._response is not None
         self.entry.bytes_out += len(data)
-        await self._bounded(self._response.write(data))
+        self._response.push(data)
+        if self._response.is_behind:
+            await self._bounded(self._response.caught_up())
 
     def see(self, data: bytes) -> str | None:
         """Watch bytes of a stream that are about to be sent. Return the id of its response, as soon as it is known."""
@@ -115,6 +120,17 @@ class Reply:
         has_terminal_event = self.call.operation == "responses"
         return await self.finish() if is_end or has_terminal_event else self.cut()
 
+    def whole(self, status: int, passed: Mapping[str, str], own: Mapping[str, str], body: bytes) -> web.StreamResponse:
+        """Return an answer that is there as a whole."""
+        self.entry.answered()
+        self.entry.bytes_out = len(body)
+        return Answer(self.call.http, status, self.headers(passed, own), whole=body)
+
+    def flush(self) -> None:
+        """Send the head of the answer if nothing of it is out yet."""
+        assert self._response is not None
+        self._response.flush()
+
     async def finish(self) -> web.StreamResponse:
         """End the answer as a whole one."""
         assert self._response is not None
@@ -128,11 +144,9 @@ class Reply:
             self.call.http.transport.close()
         return self._response
 
-    async def _open(self, status: int, headers: Mapping[str, str]) -> None:
-        response = web.StreamResponse(status=status, headers=headers)
+    def _open(self, status: int, headers: Mapping[str, str]) -> None:
+        self._response = Answer(self.call.http, status, headers)
         self.entry.status = status
-        await self._bounded(response.prepare(self.call.http))
-        self._response = response
 
     async def _keep_alive(self) -> None:
         """Send a comment, or cut a client that has left the last one unread for `stream.write_timeout`.
@@ -142,7 +156,7 @@ class Reply:
         """
         now = self._clock()
         if self._response is None:
-            await self._open(200, self.headers({"content-type": "text/event-stream"}, {}))
+            self._open(200, self.headers({"content-type": "text/event-stream"}, {}))
         elif self._is_unread():
             if now >= self._kept_alive_at + self._settings.write_timeout:
                 self._abort()

@@ -59,20 +59,36 @@ def valid_request_id(value: str) -> bool:
 
 
 def _select(items: Iterable[tuple[str, str]], allowed: frozenset[str], prefixes: tuple[str, ...]) -> Headers:
-    listed = [(name.lower(), value.strip(" \t")) for name, value in items]
-    # RFC 9110 7.6.1: what Connection names is meant for this hop only
-    of_this_hop = {
-        token.strip().lower() for name, value in listed if name == "connection" for token in value.split(",")
-    }
     found: dict[str, str] = {}
+    of_this_hop: list[str] = []
+    for given, text in items:
+        name = given.lower()
+        if name == "connection":
+            of_this_hop.append(text)
+        elif (name in allowed or name.startswith(prefixes)) and name not in found:
+            value = text.strip(" \t")
+            if _is_sendable(name, value):
+                found[name] = value
+    if of_this_hop:
+        # RFC 9110 7.6.1: what Connection names is meant for this hop only
+        for token in ",".join(of_this_hop).split(","):
+            found.pop(token.strip().lower(), None)
+    return tuple(found.items()) if len(found) <= MAX_HEADERS and _size(found) <= MAX_TOTAL else _first_of(found)
+
+
+def _size(found: dict[str, str]) -> int:
+    return sum(map(len, found)) + sum(map(len, found.values()))
+
+
+def _first_of(found: dict[str, str]) -> Headers:
+    """Return those for which there is room, in order."""
+    kept: list[tuple[str, str]] = []
     room = MAX_TOTAL
-    for name, value in listed:
-        if not _is_sendable(name, value) or name in of_this_hop or name in found:
-            continue
-        if (name in allowed or name.startswith(prefixes)) and len(name) + len(value) <= room:
-            found[name] = value
+    for name, value in found.items():
+        if len(name) + len(value) <= room:
+            kept.append((name, value))
             room -= len(name) + len(value)
-    return tuple(found.items())[:MAX_HEADERS]
+    return tuple(kept)[:MAX_HEADERS]
 
 
 def _is_sendable(name: str, value: str) -> bool:

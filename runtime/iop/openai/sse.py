@@ -56,6 +56,13 @@ class EventSplitter:
         self._searched = 0
         self._after_cr = False
 
+    def passes_whole(self, data: bytes) -> bool:
+        """Return whether `data` begins and ends with whole pieces, so that nothing of it need be kept.
+
+        True also means that nothing has to be told to this splitter about them.
+        """
+        return not self._buffer and not self._after_cr and data.endswith(b"\n\n") and b"\r" not in data[-3:]
+
     @property
     def pending(self) -> bytes:
         """The bytes of the piece that has no end yet (an LF that belongs to the last piece's CR left out)."""

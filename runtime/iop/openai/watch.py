@@ -76,6 +76,7 @@ class StreamWatch:
         self._request_id = request_id
         self._model = model
         self._created = created
+        self._mark = _CHAT_MARK if operation == "chat.completions" else _RESPONSES_MARK
         self._splitter = EventSplitter()
         self._lost = False
         #: the engine's own words for its failure, and whether they stood in an error object, which clients raise on
@@ -84,6 +85,10 @@ class StreamWatch:
 
     def feed(self, data: bytes) -> None:
         """Take the bytes that were passed to the client, in order and all of them."""
+        if self.begun and not self._lost and self._splitter.passes_whole(data) and not self._mark.search(data):
+            if self.operation == "responses":
+                self._count(data)
+            return
         try:
             pieces, too_large = self._splitter.feed(data), False
         except EventTooLargeError as error:
@@ -192,8 +197,7 @@ class StreamWatch:
             self._note_error(event, _load(event))
 
     def _note_response(self, piece: bytes) -> None:
-        for number in _SEQUENCE_NUMBER.findall(piece):
-            self.next_sequence_number = max(self.next_sequence_number, int(number) + 1)
+        self._count(piece)
         if self.begun and not _RESPONSES_MARK.search(piece):
             return
         event = parse_event(piece)
@@ -208,6 +212,10 @@ class StreamWatch:
         self.terminal = self.terminal or kind in _TERMINAL
         self.error = self.error or kind == "response.failed"
         self._note_error(event, data)
+
+    def _count(self, piece: bytes) -> None:
+        for number in _SEQUENCE_NUMBER.findall(piece):
+            self.next_sequence_number = max(self.next_sequence_number, int(number) + 1)
 
     def _note_error(self, event: SSEEvent, data: dict[str, Any]) -> None:
         """Note an event that tells a failure, with the words of the first one."""

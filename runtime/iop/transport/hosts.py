@@ -7,6 +7,9 @@ from collections.abc import Iterable
 #: `name`, `address` or `[v6 address]`, with or without a port; nothing that a laxer reader takes for the end of a name
 _HOST = re.compile(r"(?:\[(?P<v6>[0-9A-Fa-f:.]+)\]|(?P<name>[^\s\[\]@/?#\\,:]+))(?::(?P<port>[0-9]{1,5})?)?")
 
+#: right spellings that are remembered: names and addresses in use, each with a few ports and from a few addresses
+MAX_KNOWN = 256
+
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -15,12 +18,24 @@ class HostRule:
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         self._names = LOOPBACK_NAMES | {name.strip("[]").lower() for name in names}
+        #: spellings that were found right (with the address of the connection), as nearly all requests repeat one
+        self._known: set[tuple[str, str | None]] = set()
 
     def allows(self, host: str, local_address: str | None = None) -> bool:
         """True when the `Host` header's value (port ignored) is one of ours.
 
         The address a connection came in on counts too: rebinding attacks work with names, not with address literals.
         """
+        if (host, local_address) in self._known:
+            return True
+        is_ours = self._is_ours(host, local_address)
+        if is_ours:
+            if len(self._known) >= MAX_KNOWN:
+                self._known.clear()
+            self._known.add((host, local_address))
+        return is_ours
+
+    def _is_ours(self, host: str, local_address: str | None) -> bool:
         name = host_name(host)
         if name is None:
             return False

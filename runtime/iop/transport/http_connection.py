@@ -220,6 +220,11 @@ def client_must_stay(request: web.BaseRequest) -> None:
         request.protocol.wait_for_others()
 
 
+def is_retiring(request: web.BaseRequest) -> bool:
+    """Return whether the answer to this request is the last one of its connection."""
+    return isinstance(request.protocol, JsonRequestHandler) and request.protocol.retiring
+
+
 async def dress(request: web.BaseRequest, response: web.StreamResponse) -> None:
     """Put into an answer's head what each has: what a browser must not do with it, and that its connection ends with
     it, when that is so.
@@ -229,6 +234,6 @@ async def dress(request: web.BaseRequest, response: web.StreamResponse) -> None:
             response.headers[name] = value
         else:
             response.headers.setdefault(name, value)
-    if isinstance(request.protocol, JsonRequestHandler) and request.protocol.retiring:
+    if is_retiring(request):
         response.headers["Connection"] = "close"
         response.force_close()

@@ -35,6 +35,7 @@ async def test_gauges_are_those_of_the_status(edge: EdgeUnderTest) -> None:
     asked = [asyncio.ensure_future(edge.post()) for _ in range(3)]
     await edge.run(node, 2)
     await until(lambda: edge.load() == (2, 1))
+    await until(lambda: value(samples(edge), "iop_model_oldest_wait_seconds", model="m") > 0)
     found, status = samples(edge), edge.status()
     provider = status["provider_snapshots"][0]
     for key in ("capacity", "in_flight", "queued", "over_by"):
