@@ -34,24 +34,21 @@ async def read_body(request: web.Request, limit: int, hold: BodyHold, *, silence
         await _ask_for_it(request)
     parts: list[bytes] = []
     received = decoded = 0
-    try:
-        while piece := request.content.read_nowait() if is_here(request) else await _next_piece(request, silence):
-            received += len(piece)
-            if received > limit:
+    while piece := await _next_piece(request, silence):
+        received += len(piece)
+        if received > limit:
+            raise too_large(limit)
+        for out in decoder.feed(piece):
+            decoded += len(out)
+            if decoded > limit:
                 raise too_large(limit)
-            for out in decoder.feed(piece):
-                decoded += len(out)
-                if decoded > limit:
-                    raise too_large(limit)
-                hold.add(len(out))
-                parts.append(out)
-                if len(out) == STEP:
-                    await asyncio.sleep(0)  # others' turn: one piece can decode to all that is allowed
-    except web.RequestPayloadError as error:
-        raise BadRequest("The request body broke off or is framed wrongly.") from error
+            hold.add(len(out))
+            parts.append(out)
+            if len(out) == STEP:
+                await asyncio.sleep(0)  # others' turn: one piece can decode to all that is allowed
     if received:
         decoder.finish()
-    return b"".join(parts)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def is_here(request: web.Request) -> bool:
@@ -60,13 +57,19 @@ def is_here(request: web.Request) -> bool:
 
 
 async def _next_piece(request: web.Request, silence: float) -> bytes:
-    """Return what has come, empty at the end. Raises BadRequest when nothing comes for `silence` seconds."""
+    """Return what has come, empty at the end. Raises BadRequest when nothing comes for `silence` seconds, or no more
+    will.
+    """
     try:
+        if is_here(request):
+            return request.content.read_nowait()
         async with asyncio.timeout(silence):
             return await request.content.readany()
     except TimeoutError:
         text = f"The request body stopped coming: nothing for {silence:g}s (stream.idle_timeout), and it is not whole."
         raise BadRequest(text) from None
+    except web.RequestPayloadError as error:
+        raise BadRequest("The request body broke off or is framed wrongly.") from error
 
 
 async def expect_handler(_request: web.Request) -> web.StreamResponse | None:

@@ -10,7 +10,7 @@ from iop.config.models import ApiKey, EdgeConfig, Model
 from iop.domain.errors import MethodNotAllowed, NotFound, Unavailable, UpgradeNotSupported
 from iop.domain.specs import Ask
 from iop.edge.auth import authorize
-from iop.edge.body import expect_handler, is_here
+from iop.edge.body import is_here
 from iop.edge.call import Call, read_call
 from iop.edge.description import description
 from iop.edge.direct import Direct
@@ -24,7 +24,7 @@ from iop.openai import models as model_objects
 from iop.openai import paths
 from iop.openai.paths import Operation
 from iop.transport.hosts import HostRule
-from iop.transport.http_border import Handler, error_middleware, host_middleware, request_id
+from iop.transport.http_border import Handler, error_middleware, host_middleware, layered, request_id
 
 
 class OpenAIContext(Protocol):
@@ -61,12 +61,10 @@ class OpenAIRoutes:
         self._lookup = Lookup()
         self._description = description("openai")
 
-    def app(self, hosts: HostRule) -> web.Application:
-        """Build the port's application: one catch-all, because clients spell paths in several ways."""
+    def handler(self, hosts: HostRule) -> Handler:
+        """Return the port's one handler. It needs no router: clients spell paths in several ways."""
         watch = journal(lambda: self._context.tallies)
-        app = web.Application(middlewares=[watch, error_middleware, host_middleware(hosts), _name_the_right_path])
-        app.router.add_route("*", "/{tail:.*}", self._dispatch, expect_handler=expect_handler)
-        return app
+        return layered(self._dispatch, watch, error_middleware, host_middleware(hosts))
 
     async def check_provider(self, request: web.Request, provider_id: str, operation: Operation) -> web.StreamResponse:
         """Run one request on one provider, drain ignored: same slots, counters and relay as any pool request."""
@@ -167,15 +165,6 @@ class OpenAIRoutes:
         if path == "/readyz" and self._context.shutting_down:
             raise Unavailable("The server is shutting down.", code="shutting_down", retry_after=2)
         return _json({"status": "ready" if path == "/readyz" else "ok"})
-
-
-@web.middleware
-async def _name_the_right_path(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """What has no path at all (`CONNECT host:port`, `OPTIONS *`) matches no route, not even the catch-all."""
-    try:
-        return await handler(request)
-    except web.HTTPNotFound:
-        raise paths.not_found(request.path) from None
 
 
 def _json(body: object) -> web.Response:

@@ -102,7 +102,7 @@ class Answer(web.StreamResponse):
         if transport is None or transport.is_closing():  # uvloop raises another error
             raise ConnectionResetError("the client is gone")
         if data:
-            self._to.writer.output_size += len(data)  # type: ignore[attr-defined]  # what the border asks: has it begun?
+            self._to.writer.output_size += len(data)  # what the border asks: has it begun?
             transport.write(data)
 
     def _head_of(self, status: int, headers: Mapping[str, str], length: int | None) -> bytes:

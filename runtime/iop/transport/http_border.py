@@ -4,6 +4,7 @@ The only place that turns an IopError, or a fault nobody expected, into an answe
 request from another one.
 """
 
+import functools
 import logging
 import uuid
 from collections.abc import Awaitable, Callable
@@ -47,6 +48,13 @@ def error_response(error: IopError, request: web.Request) -> web.Response:
     if not request.content.at_eof():
         response.force_close()  # the rest of a refused body is not worth reading
     return response
+
+
+def layered(handler: Handler, *middlewares: Middleware) -> Handler:
+    """Return a handler that passes each request through the middlewares, the first one outermost."""
+    for middleware in reversed(middlewares):
+        handler = functools.partial(middleware, handler=handler)
+    return handler
 
 
 @web.middleware

@@ -7,11 +7,16 @@ a traceback in the log; here it is the error object of the interface, one log li
 import asyncio
 import contextlib
 import socket
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
-from aiohttp import web
+from aiohttp import StreamReader, web
+from aiohttp.abc import AbstractStreamWriter
+from aiohttp.http_parser import RawRequestMessage
 from aiohttp.web_protocol import RequestHandler
 
+from iop.transport.http_border import Handler
 from iop.transport.http_connection import JsonRequestHandler, dress
 from iop.transport.listening import listening
 from iop.transport.tls import ServerTls
@@ -23,12 +28,19 @@ MAX_FIELD = 64 * 1024
 ACCEPT_TURNS = 8
 
 
-class JsonServer(web.Server):
-    """A low-level aiohttp server that makes `JsonRequestHandler`s, and tells when its last connection is closed."""
+_Factory = Callable[
+    [RawRequestMessage, StreamReader, RequestHandler, AbstractStreamWriter, "asyncio.Task[None]"], web.Request
+]
 
-    def __init__(self, runner: web.AppRunner, **kwargs: object) -> None:
-        app = runner.app
-        super().__init__(app._handle, request_factory=app._make_request, **kwargs)  # type: ignore[arg-type]  # noqa: SLF001  (what AppRunner does)
+
+class JsonServer(web.Server):
+    """A low-level aiohttp server that makes `JsonRequestHandler`s, and tells when its last connection is closed.
+
+    `handler` gets each request, made by `factory`; `kwargs` are aiohttp's.
+    """
+
+    def __init__(self, handler: Handler, factory: _Factory, **kwargs: object) -> None:
+        super().__init__(handler, request_factory=factory, **kwargs)  # type: ignore[arg-type]
         self._open: dict[RequestHandler, asyncio.Transport] = {}
         self._emptied = asyncio.Event()
         self._idle_for: float | None = None
@@ -82,7 +94,30 @@ class JsonServer(web.Server):
 class _Runner(web.AppRunner):
     async def _make_server(self) -> web.Server:
         await super()._make_server()
-        return JsonServer(self, **self._kwargs)
+        app = self.app
+        return JsonServer(app._handle, app._make_request, **self._kwargs)  # noqa: SLF001  (what AppRunner does)
+
+
+def _plain_runner(handler: Handler, shutdown_timeout: float, **kwargs: object) -> web.ServerRunner:
+    """Return a runner without an application: no router, no signals, one handler."""
+    loop = asyncio.get_running_loop()
+
+    def factory(
+        message: RawRequestMessage,
+        payload: StreamReader,
+        protocol: RequestHandler,
+        writer: AbstractStreamWriter,
+        task: asyncio.Task[None],
+    ) -> web.Request:
+        return web.Request(message, payload, protocol, writer, task, loop)
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        response = await handler(request)
+        if not response.prepared:
+            await dress(request, response)
+        return response
+
+    return web.ServerRunner(JsonServer(handle, factory, **kwargs), shutdown_timeout=shutdown_timeout)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +126,7 @@ class Listener:
 
     host: str
     port: int
-    runner: web.AppRunner
+    runner: web.BaseRunner
     tls_server: TlsServer | None = None
 
     async def retire(self, idle_for: float, within: float) -> bool:
@@ -158,7 +193,7 @@ def _leave_in_socket(site: web.BaseSite) -> None:
 
 
 async def listen(
-    app: web.Application,
+    app: web.Application | Handler,
     host: str,
     port: int,
     tls: ServerTls | None = None,
@@ -168,21 +203,26 @@ async def listen(
 ) -> Listener:
     """Serve `app` on host:port (0 = any free port), over TLS if given. A handler is cancelled when its client leaves.
 
+    `app` may be one plain handler, which costs less per request; its answers are made at once, or are `Answer`s.
+
     `stop_within` (seconds) is what open answers get at the end. `sock` listens already and is used instead.
 
     Bodies arrive as they were sent (no decoding): the handlers decode them under their own limit.
     Raises PortBusy when the port is taken, OSError when it cannot be bound.
     """
-    app.on_response_prepare.append(dress)
-    runner = _Runner(
-        app,
-        handler_cancellation=True,
-        auto_decompress=False,
-        access_log=None,
-        max_line_size=MAX_FIELD,
-        max_field_size=MAX_FIELD,
-        shutdown_timeout=stop_within,
-    )
+    options: dict[str, Any] = {
+        "handler_cancellation": True,
+        "auto_decompress": False,
+        "access_log": None,
+        "max_line_size": MAX_FIELD,
+        "max_field_size": MAX_FIELD,
+    }
+    runner: web.BaseRunner
+    if isinstance(app, web.Application):
+        app.on_response_prepare.append(dress)
+        runner = _Runner(app, shutdown_timeout=stop_within, **options)
+    else:
+        runner = _plain_runner(app, stop_within, **options)
     await runner.setup()
     try:
         with listening(host, port):

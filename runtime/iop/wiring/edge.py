@@ -19,6 +19,7 @@ from iop.edge.core import EdgeCore, Identity
 from iop.edge.openai_routes import OpenAIRoutes
 from iop.openai.paths import Operation
 from iop.transport.hosts import HostRule
+from iop.transport.http_border import Handler
 from iop.transport.http_server import Listener, listen
 from iop.transport.listening import join_address, listening
 from iop.transport.tls import ServerTls
@@ -76,7 +77,7 @@ class EdgeService:
         routes = OpenAIRoutes(self._core)
         admin = build_admin_app(self._core, HostRule([where.admin.host, *hosts]))
         _add_checks(admin, self._core, routes)
-        openai = routes.app(HostRule([where.openai.host, *hosts]))
+        openai = routes.handler(HostRule([where.openai.host, *hosts]))
         if "openai" in self._passed.sockets:
             self._core.expect_nodes(min(NODES_WITHIN, config.queue.offline_grace))
         openai_at = await self._listen("openai", openai, where.openai, server_tls(config.tls.openai))
@@ -118,7 +119,7 @@ class EdgeService:
         for listener in self._listeners.values():
             await listener.close()
 
-    async def _listen(self, name: str, app: web.Application, address: Address, tls: ServerTls | None) -> str:
+    async def _listen(self, name: str, app: web.Application | Handler, address: Address, tls: ServerTls | None) -> str:
         sock = self._passed.pick(name, address.host, address.port)
         listener = await listen(app, address.host, address.port, tls, sock=sock)
         self._listeners[name] = listener
