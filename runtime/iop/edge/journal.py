@@ -102,10 +102,11 @@ ENTRY = web.RequestKey("iop_journal_entry", Entry)
 
 def entry_of(request: web.Request) -> Entry:
     """Return the entry of this request."""
-    known: Entry | None = request.get(ENTRY)
-    if known is None:
-        known = request[ENTRY] = Entry()
-    return known
+    try:
+        return request[ENTRY]
+    except KeyError:
+        made = request[ENTRY] = Entry()
+        return made
 
 
 def journal(tallies: Callable[[], Tallies]) -> Middleware:

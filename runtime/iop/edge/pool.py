@@ -13,6 +13,7 @@ from iop.domain.specs import Ask
 from iop.edge.call import Call
 from iop.edge.client_run import ClientRun
 from iop.edge.door import Door
+from iop.edge.journal import Entry
 from iop.edge.links import Links, NodeOffline, RunSpec
 from iop.edge.lookup import Lookup
 from iop.edge.owners import ResponseOwners
@@ -73,6 +74,37 @@ class Work(ClientRun):
         return not self.stopped and not head_seen and (end.failure in RETURNABLE or end.failure == "link_lost")
 
 
+class _Turn:
+    """One request's grants: each is begun with in the very turn in which it comes, whether its handler runs or not."""
+
+    def __init__(self, start: Callable[[Lease], Work], entry: Entry) -> None:
+        self._start = start
+        self._entry = entry
+        self._work: Work | None = None
+
+    def begin(self, lease: Lease) -> None:
+        """A slot was granted: start the work."""
+        self._entry.granted(lease)
+        self._work = self._start(lease)
+
+    def work_of(self, lease: Lease) -> Work:
+        """Return the work of a grant, which is started now if it was not told to `begin`."""
+        if self._work is None or self._work.lease is not lease:
+            self.begin(lease)
+        assert self._work is not None
+        return self._work
+
+    def leave(self) -> None:
+        """The client has been served or has left: let go of what still runs, and note what it came to."""
+        if (work := self._work) is None:
+            return
+        work.leave()
+        if work.returned:
+            self._entry.in_line_again()
+        else:
+            self._entry.outcome, self._entry.reason = work.result
+
+
 class Pool:
     """Answers pool requests. `current` returns the config in force."""
 
@@ -92,27 +124,21 @@ class Pool:
         return await reply.complete(self._answer(reply, ask))
 
     async def _answer(self, reply: Reply, ask: Ask) -> web.StreamResponse:
-        ticket, entry = self._door.ask(ask), reply.entry
+        ticket = self._door.ask(ask)
+        turn = _Turn(lambda lease: self._start(reply.call, lease, ticket), reply.entry)
         try:
             if not ticket.refused:
                 client_must_stay(reply.call.http)
+            ticket.on_grant(turn.begin)
             while True:
                 lease = await reply.during(ticket.lease)
-                entry.granted(lease)
-                work = self._start(reply.call, lease, ticket)
-                try:
-                    response = await self._relay(reply, work)
-                finally:
-                    work.leave()
-                    if work.returned:
-                        entry.in_line_again()
-                    else:
-                        entry.outcome, entry.reason = work.result
+                response = await self._relay(reply, turn.work_of(lease))
                 if response is not None:
                     return response
         finally:
+            turn.leave()
             ticket.leave()
-            entry.outcome = ticket.fate or entry.outcome
+            reply.entry.outcome = ticket.fate or reply.entry.outcome
 
     def cut_all(self, reason: str) -> None:
         """Stop all pool work (drain deadline)."""

@@ -70,17 +70,30 @@ class Relay:
 
     async def _stream(self, run: LinkRun, head: Head) -> web.StreamResponse:
         await self.reply.begin(head.status, _passed(head), self.own_headers)
+        self._pour(run)
         self.reply.flush()
-        while (piece := await run.read()) is not None:
-            # before the client has it, which may go on with this response as soon as it reads its end
-            self._note(self.reply.see(piece))
-            await self.reply.write(piece)
-            if self.reply.ending is not None:
-                self.work.told_end(well=self.reply.ending)
-        end = _end_of(run)
+        end = await run.done()
         if end.outcome == "completed" or self.work.is_whole:
             return await self.reply.finish()
         return await self.reply.fail(self.work.error(end), is_end=_is_whole(end))
+
+    def _pour(self, run: LinkRun) -> None:
+        """Let the stream go from the link to the client, each piece in the turn in which it comes."""
+
+        def take(data: bytes) -> bool:
+            if self.reply.is_cut:  # whoever serves this client is told, too
+                return True
+            if self.reply.is_behind:
+                self.reply.when_caught_up(lambda: run.pour(take))
+                return False
+            # before the client has it, which may go on with this response as soon as it reads its end
+            self._note(self.reply.see(data))
+            self.reply.push(data)
+            if self.reply.ending is not None:
+                self.work.told_end(well=self.reply.ending)
+            return True
+
+        run.pour(take)
 
     async def _late(self, run: LinkRun, head: Head) -> web.StreamResponse:
         """An answer that is no stream, in a stream that is open: the engine's own error as an event."""

@@ -96,11 +96,37 @@ class Reply:
 
     async def write(self, data: bytes) -> None:
         """Send bytes as they are."""
+        self.push(data)
+        assert self._response is not None
+        if self._response.is_behind:
+            await self._bounded(self._response.caught_up())
+
+    @property
+    def is_behind(self) -> bool:
+        """True while the client reads more slowly than the answer comes."""
+        return self._response is not None and self._response.is_behind
+
+    @property
+    def is_cut(self) -> bool:
+        """True when the client is gone."""
+        return self._response is None or self._response.is_cut
+
+    def push(self, data: bytes) -> None:
+        """Send bytes as they are, without waiting."""
         assert self._response is not None
         self.entry.bytes_out += len(data)
         self._response.push(data)
-        if self._response.is_behind:
-            await self._bounded(self._response.caught_up())
+
+    def when_caught_up(self, callback: Callable[[], None]) -> None:
+        """Call `callback` once the client, which is behind, has caught up. It has `stream.write_timeout` for that."""
+        assert self._response is not None
+        deadline = asyncio.get_running_loop().call_later(self._settings.write_timeout, self._hang_up)
+
+        def caught_up() -> None:
+            deadline.cancel()
+            callback()
+
+        self._response.when_caught_up(caught_up)
 
     def see(self, data: bytes) -> str | None:
         """Watch bytes of a stream that are about to be sent. Return the id of its response, as soon as it is known."""
@@ -177,7 +203,10 @@ class Reply:
         except TimeoutError:
             self._abort()
 
-    def _abort(self) -> None:
+    def _hang_up(self) -> None:
         if self.call.http.transport is not None:
             self.call.http.transport.abort()
+
+    def _abort(self) -> None:
+        self._hang_up()
         raise ConnectionResetError("the client did not read for stream.write_timeout")

@@ -33,6 +33,7 @@ _TEXT_SPACE = re.compile(r"[ \t\n\r]*")
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _STEP = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 
+_TEXT = msgspec.json.Decoder(str)
 _RAW_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
@@ -139,7 +140,8 @@ def _fast_spans(body: bytes, raws: dict[str, msgspec.Raw]) -> _Spans:
     spans: _Spans = {}
     at = body.index(b"{") + 1
     while key_match := _KEY.match(body, at):
-        key = msgspec.json.decode(key_match[1], type=str)
+        raw = key_match[1]
+        key = _TEXT.decode(raw) if b"\\" in raw else raw[1:-1].decode()
         start = key_match.end()
         value = bytes(raws[key])
         end = start + len(value)
@@ -236,7 +238,8 @@ def _optional_string(body: bytes, span: tuple[int, int] | None) -> str | None:
     """Decode the value at `span` if it is a string, else None."""
     if span is None or body[span[0] : span[0] + 1] != b'"':
         return None
-    return str(json.loads(body[span[0] : span[1]]))
+    raw = body[span[0] : span[1]]
+    return str(json.loads(raw)) if b"\\" in raw else raw[1:-1].decode()
 
 
 def _refuse_constant(name: str) -> NoReturn:

@@ -7,16 +7,14 @@ its `StreamResponse` only what the server asks is kept: `prepare`, `write_eof`, 
 import functools
 import http
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from email.utils import formatdate
 
 from aiohttp import HttpVersion11, web
 from aiohttp.abc import AbstractStreamWriter
 
-from iop.transport.http_connection import GUARDS, is_retiring
+from iop.transport.http_connection import GUARDS, JsonRequestHandler, is_retiring
 
-#: bytes that wait for the client from which whoever writes waits, too (what transports use by default)
-BEHIND = 64 * 1024
 #: statuses that have no body and no length (RFC 9110 8.6)
 _BODILESS = frozenset({204, 304})
 _GUARDS = "".join(f"{name}: {value}\r\n" for name, value in GUARDS.items())
@@ -36,6 +34,7 @@ class Answer(web.StreamResponse):
     ) -> None:
         super().__init__(status=status)
         self._to = request
+        self._protocol = request.protocol if isinstance(request.protocol, JsonRequestHandler) else None
         self._has_body = status not in _BODILESS
         self._rest = whole or b""
         self._is_chunked = whole is None and self._has_body and request.version >= HttpVersion11
@@ -57,8 +56,18 @@ class Answer(web.StreamResponse):
     @property
     def is_behind(self) -> bool:
         """True while the client reads more slowly than this answer comes."""
+        return self._protocol is not None and self._protocol.writing_paused
+
+    @property
+    def is_cut(self) -> bool:
+        """True when the client is gone."""
         transport = self._to.transport
-        return transport is not None and transport.get_write_buffer_size() > BEHIND
+        return transport is None or transport.is_closing()
+
+    def when_caught_up(self, callback: Callable[[], None]) -> None:
+        """Call `callback` once, in the turn in which the client is no longer behind."""
+        assert self._protocol is not None
+        self._protocol.when_writable(callback)
 
     def push(self, data: bytes) -> None:
         """Send bytes of the body, without waiting. Raises ConnectionResetError when the client is gone."""

@@ -6,7 +6,7 @@ request from another one.
 
 import functools
 import logging
-import uuid
+import secrets
 from collections.abc import Awaitable, Callable
 
 from aiohttp import HttpVersion10, HttpVersion11, web
@@ -27,12 +27,12 @@ TOLD_ERROR = web.RequestKey("iop_told_error", str)
 
 def request_id(request: web.BaseRequest) -> str:
     """The id of this request: the client's own `x-request-id` if it is one, else a new one."""
-    known: str | None = request.get(REQUEST_ID)
-    if known is None:
+    try:
+        return request[REQUEST_ID]
+    except KeyError:
         own = request.headers.get("x-request-id", "")
-        known = own if headers.valid_request_id(own) else f"req_{uuid.uuid4().hex}"
-        request[REQUEST_ID] = known
-    return known
+        made = request[REQUEST_ID] = own if headers.valid_request_id(own) else f"req_{secrets.token_hex(16)}"
+        return made
 
 
 def error_response(error: IopError, request: web.Request) -> web.Response:
@@ -111,7 +111,7 @@ def host_middleware(rule: HostRule) -> Middleware:
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
         if not HttpVersion10 <= request.version <= HttpVersion11:
             raise BadRequest("This server speaks HTTP/1.1 and HTTP/1.0.")
-        sockname = request.transport.get_extra_info("sockname") if request.transport is not None else None
+        sockname = request.protocol.sockname
         local = str(sockname[0]) if sockname else None
         refusal = rule.refusal(request.headers.getall("Host", []), request.headers.getall("Origin", []), local)
         if refusal is not None:

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import select
+from collections.abc import Callable
 
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
@@ -40,6 +41,7 @@ class JsonRequestHandler(RequestHandler):
         "_is_half_closed",
         "_retirement",
         "_waits_for_others",
+        "_when_writable",
     )
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -49,6 +51,7 @@ class JsonRequestHandler(RequestHandler):
         self._idle_since = self._loop.time()
         self._retirement: asyncio.TimerHandle | None = None
         self._head_since: float | None = self._idle_since
+        self._when_writable: Callable[[], None] | None = None
         self._head_deadline: asyncio.Handle | None = self._loop.call_later(HEAD_WITHIN, self._look_at_head)
         super().connection_made(transport)
 
@@ -148,6 +151,17 @@ class JsonRequestHandler(RequestHandler):
         self._waits_for_others = False
         self._idle_since = self._loop.time()
         return await super().finish_response(request, resp, start_time)
+
+    def when_writable(self, callback: Callable[[], None]) -> None:
+        """Call `callback` once, as soon as the client has read what makes writing pause (`writing_paused`)."""
+        self._when_writable = callback
+
+    def resume_writing(self) -> None:
+        """asyncio: the client has caught up."""
+        super().resume_writing()
+        callback, self._when_writable = self._when_writable, None
+        if callback is not None:
+            callback()
 
     def _close_after(self, turns: int) -> None:
         if self.transport is None:
