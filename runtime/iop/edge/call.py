@@ -1,7 +1,6 @@
 """One API call as it came in."""
 
-from dataclasses import dataclass
-
+import msgspec
 from aiohttp import web
 
 from iop.edge.body import read_body
@@ -10,8 +9,7 @@ from iop.openai.paths import Operation
 from iop.openai.request import OpenAIRequest, read_request
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(msgspec.Struct, frozen=True, kw_only=True):
     """One parsed API call. `hold` counts its body until the first byte of the answer."""
 
     http: web.Request

@@ -5,8 +5,7 @@ A stream goes out as it comes. Anything else is held until it is whole (up to `H
 opened because its client had waited too long: there an answer that is no stream becomes an error event.
 """
 
-from dataclasses import dataclass
-
+import msgspec
 from aiohttp import web
 
 from iop.edge import failures
@@ -24,8 +23,7 @@ HOLD = 1024 * 1024
 WHOLE = frozenset({"status", "error_event"})
 
 
-@dataclass(frozen=True, slots=True)
-class Relay:
+class Relay(msgspec.Struct, frozen=True):
     """How to pass one answer on. `own_headers` tell who gave it."""
 
     reply: Reply
@@ -113,7 +111,7 @@ class Relay:
 
 
 def _passed(head: Head) -> dict[str, str]:
-    return dict(allowed.answer_headers(head.headers))
+    return dict(allowed.passed_headers(head.headers))
 
 
 def _content_type(head: Head) -> str:

@@ -37,12 +37,17 @@ class Reply:
         self._due = self._clock() + settings.keepalive_after if call.parsed.stream else None
         self._kept_alive_at = 0.0
         self._response: Answer | None = None
-        self._watch = StreamWatch(
-            call.operation,
-            request_id=request_id(call.http),
-            model=call.parsed.model,
-            created=int(time.time()),
-        )
+        self._request_id = request_id(call.http)
+        self._watching: StreamWatch | None = None
+
+    @property
+    def _watch(self) -> StreamWatch:
+        if self._watching is None:
+            call = self.call
+            self._watching = StreamWatch(
+                call.operation, request_id=self._request_id, model=call.parsed.model, created=int(time.time())
+            )
+        return self._watching
 
     @property
     def ending(self) -> bool | None:
@@ -80,7 +85,7 @@ class Reply:
 
     def headers(self, passed: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
         """Return the headers of an answer: the engine's that may pass, and our own, which win."""
-        return {**passed, **own, "x-request-id": request_id(self.call.http)}
+        return {**passed, **own, "x-request-id": self._request_id}
 
     async def begin(self, status: int, passed: Mapping[str, str], own: Mapping[str, str]) -> None:
         """The answer begins: with the engine's status and headers; in a stream that is open already, with a comment

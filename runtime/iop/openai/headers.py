@@ -4,6 +4,7 @@ What is not listed stays behind: hop-by-hop headers, cookies, credentials, Host,
 its own body and asks for `identity`).
 """
 
+import functools
 from collections.abc import Iterable
 
 Headers = tuple[tuple[str, str], ...]
@@ -51,6 +52,12 @@ def request_headers(items: Iterable[tuple[str, str]]) -> Headers:
 def answer_headers(items: Iterable[tuple[str, str]]) -> Headers:
     """Return the engine's headers that may travel to the client, names in lower case, the first of each name."""
     return _select(items, ANSWER_ALLOWED, ANSWER_PREFIXES)
+
+
+@functools.lru_cache(maxsize=64)
+def passed_headers(items: Headers) -> Headers:
+    """Return the same for headers that a node has passed on already: nearly always those of the answer before."""
+    return answer_headers(items)
 
 
 def valid_request_id(value: str) -> bool:

@@ -8,7 +8,6 @@ their bytes (numbers, escapes, order, white space).
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any, NoReturn
 
@@ -37,8 +36,7 @@ _TEXT = msgspec.json.Decoder(str)
 _RAW_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-@dataclass(frozen=True, slots=True)
-class OpenAIRequest:
+class OpenAIRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A client's request as far as iop reads it. `body` is the client's own bytes.
 
     `model_span` holds the byte offsets (start, end) of the top-level `model` value within `body`;
@@ -47,9 +45,13 @@ class OpenAIRequest:
 
     model: str
     stream: bool
-    body: bytes = field(repr=False)
+    body: bytes
     model_span: tuple[int, int]
     previous_response_id: str | None = None
+
+    def __repr__(self) -> str:
+        """Tell nothing of the body, which is the client's."""
+        return f"OpenAIRequest(model={self.model!r}, stream={self.stream}, {len(self.body)} bytes)"
 
 
 def read_request(body: bytes) -> OpenAIRequest:
