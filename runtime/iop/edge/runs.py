@@ -22,6 +22,10 @@ Into = Callable[[bytes], bool]
 HELD_UP_AT = INITIAL_CREDIT - GRANT_AT
 
 
+def _told(_end: End) -> None:
+    """Stand in for an owner who has been told."""
+
+
 class Listener(Protocol):
     """Who wants to know whether anything is heard of a run."""
 
@@ -169,6 +173,7 @@ class LinkRun:
         """Wait until the work has ended and `into` has taken all that came; returns how it ended."""
         while self._error is None:
             if self.end is not None and not self._unread:
+                self._into = None
                 return self.end
             await self._wait()
         raise self._error
@@ -180,7 +185,7 @@ class LinkRun:
         """
         if self.end is not None or self._cancelled in {why, "limit"}:
             return
-        self._cancelled = why
+        self._cancelled, self._into = why, None
         if self._sending is not None:
             self._sending.cancel()
         waste, self._unread = len(self._unread), b""
@@ -221,7 +226,11 @@ class LinkRun:
         if self._sending is not None:
             self._sending.cancel()
         self._wake()
-        self._on_end(end)
+        on_end, self._on_end = self._on_end, _told
+        try:
+            on_end(end)
+        finally:
+            self._listener = None  # who listens holds this run, too: what is over shall not wait for the collector
 
     # internals
 

@@ -78,6 +78,7 @@ class Ticket:
     def leave(self) -> None:
         """The client is gone: leave the line, or give a lease back that nothing was started for. Idempotent."""
         self._door.forget(self)
+        self._on_grant = None
         if self.started:
             return
         self._begin()
