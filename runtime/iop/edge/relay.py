@@ -54,12 +54,12 @@ class Relay(msgspec.Struct, frozen=True):
             raise self.work.error(end)
         body = b"".join(parts)
         if self.reply.call.operation == "responses" and head.status < 300:
-            self._note(response_id(body))
+            self.note(response_id(body))
         return self.reply.whole(head.status, _passed(head), self.own_headers, body)
 
     async def _long(self, run: LinkRun, head: Head, begun: bytes) -> web.StreamResponse:
         if self.reply.call.operation == "responses" and head.status < 300:
-            self._note(begun_response_id(begun))
+            self.note(begun_response_id(begun))
         await self.reply.begin(head.status, _passed(head), self.own_headers)
         await self.reply.write(begun)
         while (piece := await run.read()) is not None:
@@ -68,30 +68,12 @@ class Relay(msgspec.Struct, frozen=True):
 
     async def _stream(self, run: LinkRun, head: Head) -> web.StreamResponse:
         await self.reply.begin(head.status, _passed(head), self.own_headers)
-        self._pour(run)
+        run.pour(_Pouring(self, run).take)
         self.reply.flush()
         end = await run.done()
         if end.outcome == "completed" or self.work.is_whole:
             return await self.reply.finish()
         return await self.reply.fail(self.work.error(end), is_end=_is_whole(end))
-
-    def _pour(self, run: LinkRun) -> None:
-        """Let the stream go from the link to the client, each piece in the turn in which it comes."""
-
-        def take(data: bytes) -> bool:
-            if self.reply.is_cut:  # whoever serves this client is told, too
-                return True
-            if self.reply.is_behind:
-                self.reply.when_caught_up(lambda: run.pour(take))
-                return False
-            # before the client has it, which may go on with this response as soon as it reads its end
-            self._note(self.reply.see(data))
-            self.reply.push(data)
-            if self.reply.ending is not None:
-                self.work.told_end(well=self.reply.ending)
-            return True
-
-        run.pour(take)
 
     async def _late(self, run: LinkRun, head: Head) -> web.StreamResponse:
         """An answer that is no stream, in a stream that is open: the engine's own error as an event."""
@@ -105,9 +87,37 @@ class Relay(msgspec.Struct, frozen=True):
         error = failures.late_answer(head.status, _content_type(head), bytes(told), self.work.who)
         return await self.reply.fail(error, is_end=isinstance(error, failures.EngineError))
 
-    def _note(self, made: str | None) -> None:
+    def note(self, made: str | None) -> None:
+        """Keep who made a response of this id, if one is known."""
         if made is not None:
             self.work.made(made)
+
+
+class _Pouring:
+    """One stream on its way from the link to its client, each piece in the turn in which it comes."""
+
+    __slots__ = ("_relay", "_run")
+
+    def __init__(self, relay: Relay, run: LinkRun) -> None:
+        self._relay = relay
+        self._run = run
+
+    def take(self, data: bytes) -> bool:
+        """Send a piece; False while the client is behind, which it may be for `stream.write_timeout`."""
+        reply = self._relay.reply
+        if reply.is_cut:  # whoever serves this client is told, too
+            return True
+        if reply.is_behind:
+            reply.when_caught_up(self._go_on)
+            return False
+        self._relay.note(reply.see(data))  # before the client has it, which may go on with this response at once
+        reply.push(data)
+        if reply.ending is not None:
+            self._relay.work.told_end(well=reply.ending)
+        return True
+
+    def _go_on(self) -> None:
+        self._run.pour(self.take)
 
 
 def _passed(head: Head) -> dict[str, str]:
