@@ -24,11 +24,13 @@ def test_ids_are_found_and_others_are_not(tmp_path: Path) -> None:
     lookup, known = Lookup(), _loaded(tmp_path)
     model, agent = lookup.model(known, "m", None), lookup.model(known, "agent", None)
 
-    assert model is not None and agent is not None
+    assert model is not None
+    assert agent is not None
     assert (model.id, agent.id) == ("m", "agent")
     assert lookup.model(known, "p1", None) is None
     provider = lookup.provider(known, "p1")
-    assert provider is not None and provider.adapter == "e1"
+    assert provider is not None
+    assert provider.adapter == "e1"
     assert lookup.provider(known, "m") is None
     assert lookup.engine_model(known, "m", "p1") == "engine-m"
     assert lookup.engine_model(known, "agent", "p1") is None

@@ -292,7 +292,7 @@ async def test_what_is_poured_comes_in_order_and_in_the_same_turn(tasks):
 
 
 async def test_a_reader_that_is_behind_gets_the_rest_when_it_pours_again(tasks):
-    """Nothing is credited or lost meanwhile, the listener hears of the stay, and the end waits for the bytes."""
+    """Nothing is credited or lost meanwhile, the listener hears of the stay until the end, which waits for the bytes."""
     run, conn, _ = begun(tasks)
     listener, into = Heard(), Into()
     run.listen(listener)
@@ -316,7 +316,7 @@ async def test_a_reader_that_is_behind_gets_the_rest_when_it_pours_again(tasks):
     run.pour(into)
     assert into.pieces[1:] == [b"b" * HELD_UP_AT + b"cd"]
     assert conn.credit[1:] == [HELD_UP_AT + 2]
-    assert listener.told[-1] == "resumed"
+    assert listener.told[-1] == "heard"  # of what is over nothing more is to be heard
     assert await done == DONE
 
 
