@@ -292,7 +292,7 @@ async def test_what_is_poured_comes_in_order_and_in_the_same_turn(tasks):
 
 
 async def test_a_reader_that_is_behind_gets_the_rest_when_it_pours_again(tasks):
-    """Nothing is credited or lost meanwhile, the listener hears of the stay until the end, which waits for the bytes."""
+    """Nothing is credited or lost meanwhile, the listener hears of the stay, and the end waits for the bytes."""
     run, conn, _ = begun(tasks)
     listener, into = Heard(), Into()
     run.listen(listener)
