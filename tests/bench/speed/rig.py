@@ -122,7 +122,7 @@ class Rig:
         return result
 
     def shoot(self, running: Running, *options: object) -> Facts:
-        """Run the load tool on a peer; returns its result, see src/load.c."""
+        """Run the load tool on a peer; returns its result, see the head of src/load.c."""
         return self.ended(self.begin(running, *options))
 
     def ask(self, path: str, engine: int = 0) -> Any:

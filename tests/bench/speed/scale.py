@@ -18,37 +18,31 @@ PATIENCE = 900
 def measure_line(say: Callable[[str], None], module: str = MODULE) -> tuple[list[Row], list[Verdict]]:
     """Run it; returns its rows (peer `line`) and what it says of its goals. Nothing where it is not there.
 
-    It prints one JSON object: `rows`, and `goals`, each with `name`, `measure`, `value`, `mark`, and, where they are
-    not the usual, `unit`, `kind`, `at_least`, `low`, `high`, `rounds`.
+    It prints a JSON object a line: `test`, `what`, `value`, `unit`, and perhaps `goal`, the most that is well.
     """
     if find_spec(module) is None:
         return [], []
     say("the line: ten thousand that wait")
+    command = [sys.executable, "-m", module, "--json"]
     try:
-        done = subprocess.run(
-            [sys.executable, "-m", module, "--json"],
-            check=False,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-            cwd=ROOT,
-        )
-        said = json.loads(done.stdout)
+        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=PATIENCE, cwd=ROOT)
+        rows = [{**json.loads(line), "peer": "line"} for line in done.stdout.splitlines()]
     except (OSError, ValueError, subprocess.SubprocessError) as error:
-        reason = f"{module} said no JSON: {error!r}"
+        rows, reason = [], f"{module}: {error!r}"
+    else:
+        reason = f"{module} measured nothing: {done.stderr.strip()[-300:]}"
+    if not rows:
         say(reason)
         return [{"test": "left out", "peer": "line", "reason": reason}], []
-    return [{**row, "peer": "line"} for row in said["rows"]], [verdict_of(one) for one in said["goals"]]
+    for row in rows:
+        say(f"line           {row['test']:13} {row['what']}: {row['value']} {row['unit']}")
+    return rows, [verdict_of(row) for row in rows if row.get("goal") is not None]
 
 
-def verdict_of(told: Mapping[str, Any]) -> Verdict:
-    """One of its goals as one of ours."""
-    value = told.get("value")
-    number = None if value is None else Value(
-        float(value), float(told.get("low", value)), float(told.get("high", value)), int(told.get("rounds", 1))
-    )  # fmt: skip
-    unit, digits = str(told.get("unit", "")), 2
-    part = Part(lambda _rows: number, float(told["mark"]), at_least=bool(told.get("at_least")), digits=digits)
-    goal = Goal(str(told["name"]), str(told.get("measure", told["name"])), told.get("kind", "speed"), unit, (part,))
-    shown = "-" if number is None else f"{number.value:.{digits}f}{f' {unit}' if unit not in {'', 'x'} else ''}"
-    return Verdict(goal, (number,), shown)
+def verdict_of(row: Mapping[str, Any]) -> Verdict:
+    """One of its rows with a goal, as a goal beside ours."""
+    number = Value(float(row["value"]), float(row["value"]), float(row["value"]), 1)
+    part = Part(lambda _rows: number, float(row["goal"]))
+    name = f"line: {row['test']} {row['what'].replace(',', '')}"
+    goal = Goal(name, f"{row['test']}: {row['what']}", "speed", row["unit"], (part,))
+    return Verdict(goal, (number,), f"{number.value:.2f} {row['unit']}")
