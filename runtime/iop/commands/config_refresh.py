@@ -8,7 +8,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from iop.admin.client import AdminClient, AdminRefused, AdminUnreachable, RefreshAnswer
 from iop.commands.common import CommandParser
 from iop.commands.config_check import write_safely
 from iop.config.load import Loaded, UnreadableFile, load_edge
@@ -18,6 +17,8 @@ from iop.transport.listening import join_address, split_address
 from iop.transport.tls import client_context
 
 if TYPE_CHECKING:
+    from iop.admin.client import AdminClient, RefreshAnswer
+
     Subparsers = argparse._SubParsersAction[CommandParser]  # noqa: SLF001 - the only name argparse gives it
 
 EXIT_OK, EXIT_REFUSED, EXIT_USAGE, EXIT_RESTART, EXIT_UNREACHABLE, EXIT_UNACKNOWLEDGED = range(6)
@@ -50,6 +51,8 @@ def run(args: argparse.Namespace) -> int:
     Exit codes: 0 done, nothing to do, or can be applied live; 1 refused; 2 usage or unreadable file; 3 restart
     required (nothing was changed); 4 Edge not reachable or token refused; 5 applied, but a node did not acknowledge.
     """
+    from iop.admin.client import AdminRefused, AdminUnreachable  # its library weighs 6 MB, which `serve` has no use for
+
     if args.config is None:
         return _complain(EXIT_USAGE, "--config FILE is missing (edge --config FILE config refresh …)")
     try:
@@ -77,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
     return _exit_code(args.mode, answer)
 
 
-def _exit_code(mode: str, answer: RefreshAnswer) -> int:
+def _exit_code(mode: str, answer: "RefreshAnswer") -> int:
     if answer.refused:
         return EXIT_REFUSED
     if answer.restart_required:
@@ -85,7 +88,7 @@ def _exit_code(mode: str, answer: RefreshAnswer) -> int:
     return EXIT_UNACKNOWLEDGED if mode == "apply" and answer.unacknowledged else EXIT_OK
 
 
-def _refused_here(args: argparse.Namespace, loaded: Loaded[EdgeConfig], client: AdminClient) -> int:
+def _refused_here(args: argparse.Namespace, loaded: Loaded[EdgeConfig], client: "AdminClient") -> int:
     """The file has errors: print them. A refused apply is told to the Edge, if it can be reached, for its status."""
     body: dict[str, Any] = {
         "mode": args.mode,
@@ -97,6 +100,8 @@ def _refused_here(args: argparse.Namespace, loaded: Loaded[EdgeConfig], client: 
         "nodes": [],
     }
     if args.mode == "apply":
+        from iop.admin.client import AdminRefused, AdminUnreachable
+
         with suppress(AdminUnreachable, AdminRefused):
             answer = client.refresh(args.mode, loaded.text, loaded.source, expect_generation=NO_GENERATION)
             body["generation"] = answer.body.get("generation")
@@ -104,8 +109,10 @@ def _refused_here(args: argparse.Namespace, loaded: Loaded[EdgeConfig], client: 
     return EXIT_REFUSED
 
 
-def _client(args: argparse.Namespace, loaded: Loaded[EdgeConfig]) -> AdminClient:
+def _client(args: argparse.Namespace, loaded: Loaded[EdgeConfig]) -> "AdminClient":
     """Raise OSError for a token or CA file that cannot be read, ValueError for a token that cannot be one."""
+    from iop.admin.client import AdminClient
+
     tls = client_context(str(args.ca_file)) if args.ca_file else None
     scheme = "http" if tls is None else "https"
     return AdminClient(

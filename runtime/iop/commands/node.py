@@ -16,7 +16,6 @@ from iop.commands.common import (
     release_id,
 )
 from iop.config.load import UnreadableFile, load_node
-from iop.wiring.doctor import examine, unusable
 from iop.wiring.node import build_node
 from iop.wiring.serve import serve
 
@@ -40,6 +39,8 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _doctor(path: Path, *, as_json: bool) -> int:
+    from iop.wiring.doctor import examine, unusable  # its HTTP client weighs 6 MB, which `serve` has no use for
+
     try:
         loaded = load_node(path)
     except UnreadableFile as error:

@@ -7,6 +7,7 @@ import pytest
 
 from iop.commands import node as command
 from iop.config.models import NodeConfig
+from iop.wiring import doctor
 from iop.wiring.doctor import Check
 
 
@@ -69,7 +70,7 @@ def test_doctor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.
         assert (config.node.id, folder) == ("n1", tmp_path)
         return checks
 
-    monkeypatch.setattr(command, "examine", examined)
+    monkeypatch.setattr(doctor, "examine", examined)
     assert command.main(["--config", str(path), "doctor"]) == 0
     assert capsys.readouterr().out == "ok       a: fine\nunknown  b: unseen\n         next: look there\n"
     checks.append(Check("c", "failed", "bad", "fix it"))
@@ -105,7 +106,7 @@ def test_a_doctor_tells_warnings_beside_the_checks(
     async def examined(_config: NodeConfig, _folder: Path) -> list[Check]:
         return [Check("a", "ok", "fine")]
 
-    monkeypatch.setattr(command, "examine", examined)
+    monkeypatch.setattr(doctor, "examine", examined)
     assert command.main(["--config", str(path), "doctor", "--json"]) == 0
     out, err = capsys.readouterr()
     assert "plain_link" in err
