@@ -15,7 +15,7 @@ import resource
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
 from types import FrameType
 
@@ -107,7 +107,7 @@ def _end(_number: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def _names(known: Sequence[str] | dict[str, object]) -> Callable[[str], list[str]]:
+def _names(known: Collection[str]) -> Callable[[str], list[str]]:
     def parse(text: str) -> list[str]:
         names = [one.strip() for one in text.split(",") if one.strip()]
         if unknown := [one for one in names if one not in known]:

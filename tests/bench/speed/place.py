@@ -34,4 +34,5 @@ class Place:
     def limits(self) -> list[tuple[str, int | None]]:
         """host:port of each engine, and its capacity."""
         hosts = [one.split("://", 1)[1] for one in self.engines]
-        return list(zip(hosts, self.capacities or [None] * len(hosts), strict=True))
+        capacities = [None] * len(hosts) if self.capacities is None else list(self.capacities)
+        return list(zip(hosts, capacities, strict=True))

@@ -5,7 +5,7 @@ import json
 import subprocess
 import time
 import urllib.request
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -139,10 +139,10 @@ class Rig:
         return _within(patience, lambda: not any(one["concurrent"] for one in self.ask_all("/stats")))
 
 
-def requests_of(path: Path) -> list[Mapping[str, Any]]:
+def requests_of(path: Path) -> list[Facts]:
     """The load tool's rows, one per request."""
     names = ("id", "start", "sent", "first_byte", "first_chunk", "end", "status", "chunks", "bytes")
-    rows = []
+    rows: list[Facts] = []
     for line in path.read_text(encoding="ascii").splitlines():
         *numbers, outcome = line.split()
         rows.append({**dict(zip(names, map(int, numbers), strict=True)), "outcome": outcome})

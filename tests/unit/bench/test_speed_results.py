@@ -10,6 +10,7 @@ import pytest
 from tests.bench.speed import plans, scale
 from tests.bench.speed.goals import GOALS
 from tests.bench.speed.judging import Part, Verdict, judge
+from tests.bench.speed.measures import Measure
 from tests.bench.speed.plans import FULL, QUICK, Plan
 from tests.bench.speed.plot import needed, picture
 from tests.bench.speed.rig import NotUp, Running
@@ -89,7 +90,7 @@ def _turns(
 ) -> tuple[Calls, list[Row]]:
     calls = Calls(broken)
 
-    def measure(test: str) -> plans.Measure:
+    def measure(test: str) -> Measure:
         def act(_session: Session, peer: Running, round_: int) -> None:
             calls.asked.append((test, peer.name, round_))
             if peer.name == fails:
@@ -151,10 +152,29 @@ def test_goals_of_the_line_stand_beside_the_others() -> None:
     assert exit_code([missed]) == 0
 
 
-def test_a_line_that_is_not_there_adds_nothing() -> None:
-    """A checkout without that module, and one whose module says nothing: the run goes on."""
-    said: list[str] = []
-    assert scale.measure_line(said.append, "tests.bench.speed.no_such_module") == ([], [])
-    rows, verdicts = scale.measure_line(said.append, "tests.bench.speed.place")
-    assert [row["test"] for row in rows] == ["left out"]
+def _line_says(monkeypatch: pytest.MonkeyPatch, output: str) -> tuple[list[Row], list[Verdict]]:
+    done = subprocess.CompletedProcess([], 0, output, "it broke")
+    monkeypatch.setattr(subprocess, "run", lambda *_args, **_options: done)
+    return scale.measure_line(lambda _text: None, "tests.bench.speed.place")
+
+
+def test_the_line_is_measured_by_its_own_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each line that it prints is a row of ours; those with a goal are judged."""
+    row = {"test": "cost", "what": "10000 : 10", "value": 1.2, "unit": "times"}
+    output = f"{json.dumps(row)}\n{json.dumps({**row, 'goal': 1.5})}\n"
+    rows, verdicts = _line_says(monkeypatch, output)
+    assert rows == [{**row, "peer": "line"}, {**row, "goal": 1.5, "peer": "line"}]
+    assert [one.passed for one in verdicts] == [True]
+
+
+@pytest.mark.parametrize("output", ["", "Traceback"])
+def test_a_line_that_says_nothing_is_told_as_left_out(monkeypatch: pytest.MonkeyPatch, output: str) -> None:
+    """No rows, or no JSON: the run goes on, and the report says what is missing and why."""
+    rows, verdicts = _line_says(monkeypatch, output)
+    assert [(row["test"], row["peer"]) for row in rows] == [("left out", "line")]
     assert verdicts == []
+
+
+def test_a_line_that_is_not_there_adds_nothing() -> None:
+    """A checkout without that module is measured without it."""
+    assert scale.measure_line(lambda _text: None, "tests.bench.speed.no_such_module") == ([], [])
