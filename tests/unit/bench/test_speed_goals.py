@@ -7,6 +7,8 @@ import pytest
 from tests.bench.speed.goals import GOALS
 from tests.bench.speed.judging import Verdict, judge
 from tests.bench.speed.summing import as_data, exit_code, one_line
+from tests.bench.speed.tables import mark
+from tests.bench.speed.tools import ROOT
 from tests.bench.speed.values import Rows
 from tests.unit.bench.speed_rows import Row, healthy, spoiled
 
@@ -160,3 +162,11 @@ def test_a_peer_that_dies_in_the_middle_fails_the_run() -> None:
     rows[-1] = {"test": rows[-1]["test"], "peer": "iop", "round": rows[-1]["round"], "error": "ConnectionRefusedError"}
     assert words(rows)["answered"] == "miss"
     assert exit_code(judge(Rows(rows), GOALS)) == 1
+
+
+def test_the_page_names_every_goal_with_its_marks() -> None:
+    """docs/explanation/performance.md says each goal by its word in the line, and each mark as it is judged."""
+    page = (ROOT / "docs" / "explanation" / "performance.md").read_text(encoding="utf-8")
+    rows = {cells[1].strip(): line for line in page.splitlines() if len(cells := line.split("|")) > 3}
+    for goal in GOALS:
+        assert " / ".join(mark(part) for part in goal.parts) in rows[goal.name]
