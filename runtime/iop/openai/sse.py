@@ -55,13 +55,15 @@ class EventSplitter:
         self._buffer = bytearray()
         self._searched = 0
         self._after_cr = False
+        #: a CR is held, or may be one half of a line end
+        self._has_cr = False
 
     def passes_whole(self, data: bytes) -> bool:
         """Return whether `data` begins and ends with whole pieces, so that nothing of it need be kept.
 
         True also means that nothing has to be told to this splitter about them.
         """
-        return not self._buffer and not self._after_cr and data.endswith(b"\n\n") and b"\r" not in data[-3:]
+        return not self._buffer and not self._has_cr and data.endswith(b"\n\n") and b"\r" not in data[-3:]
 
     @property
     def pending(self) -> bytes:
@@ -79,6 +81,8 @@ class EventSplitter:
 
         Raises `EventTooLargeError` when more than `max_event` bytes wait for their end.
         """
+        if not self._has_cr and b"\r" not in data:
+            return self._feed_plain(data)
         buffer = self._buffer
         buffer += data
         pieces = []
@@ -98,7 +102,25 @@ class EventSplitter:
         # a blank line is at most four bytes, of which three may be here; but never before the LF skipped above
         skipped = 1 if self._after_cr and buffer.startswith(b"\n") else 0
         self._searched = max(len(buffer) - 3, skipped)
-        if len(buffer) > self._max_event:
+        self._has_cr = self._after_cr or b"\r" in buffer
+        return self._bounded(pieces)
+
+    def _feed_plain(self, data: bytes) -> list[bytes]:
+        """Do the same where no CR is, as nearly everywhere: an empty line is two LF, and a plain search is fast."""
+        buffer = self._buffer
+        buffer += data
+        pieces = []
+        start, at = 0, buffer.find(b"\n\n", self._searched)
+        while at >= 0:
+            pieces.append(bytes(buffer[start : at + 2]))
+            start = at + 2
+            at = buffer.find(b"\n\n", start)
+        del buffer[:start]
+        self._searched = max(len(buffer) - 1, 0)
+        return self._bounded(pieces)
+
+    def _bounded(self, pieces: list[bytes]) -> list[bytes]:
+        if len(self._buffer) > self._max_event:
             raise EventTooLargeError(f"an event is longer than {self._max_event} bytes", pieces)
         return pieces
 

@@ -24,6 +24,12 @@ _CHAT_MARK = re.compile(rb'"error"|\[DONE\]|(?:^|[\r\n])event: ?error')
 _RESPONSES_MARK = re.compile(
     rb'response\.(?:created|queued|in_progress|completed|incomplete|failed)\b|"error"|(?:^|[\r\n])event: ?error'
 )
+#: plain texts of which each mark holds one: a search for them is many times faster than that for the marks
+_CHAT_HINTS = (b"error", b"[DONE]")
+_RESPONSES_HINTS = (
+    b"error", b"response.created", b"response.queued", b"response.in_progress",
+    b"response.completed", b"response.incomplete", b"response.failed",
+)  # fmt: skip
 _SEQUENCE_NUMBER = re.compile(rb'"sequence_number"\s*:\s*(\d{1,15})\b')
 _TERMINAL = frozenset({"response.completed", "response.incomplete", "response.failed"})
 
@@ -76,7 +82,9 @@ class StreamWatch:
         self._request_id = request_id
         self._model = model
         self._created = created
-        self._mark = _CHAT_MARK if operation == "chat.completions" else _RESPONSES_MARK
+        is_chat = operation == "chat.completions"
+        self._hints: tuple[bytes, ...] = _CHAT_HINTS if is_chat else _RESPONSES_HINTS
+        self._mark = _CHAT_MARK if is_chat else _RESPONSES_MARK
         self._splitter = EventSplitter()
         self._lost = False
         #: the engine's own words for its failure, and whether they stood in an error object, which clients raise on
@@ -85,7 +93,7 @@ class StreamWatch:
 
     def feed(self, data: bytes) -> None:
         """Take the bytes that were passed to the client, in order and all of them."""
-        if self.begun and not self._lost and self._splitter.passes_whole(data) and not self._mark.search(data):
+        if self.begun and not self._lost and self._splitter.passes_whole(data) and not self._is_marked(data):
             if self.operation == "responses":
                 self._count(data)
             return
@@ -185,7 +193,7 @@ class StreamWatch:
             self._note_response(piece)
 
     def _note_chat(self, piece: bytes) -> None:
-        if self.begun and not _CHAT_MARK.search(piece):
+        if self.begun and not self._is_marked(piece):
             return
         event = parse_event(piece)
         if event is None:
@@ -193,12 +201,12 @@ class StreamWatch:
         self.begun = True
         if event.data.strip() == _DONE:
             self.terminal = True
-        elif _CHAT_MARK.search(piece):
+        elif self._is_marked(piece):
             self._note_error(event, _load(event))
 
     def _note_response(self, piece: bytes) -> None:
         self._count(piece)
-        if self.begun and not _RESPONSES_MARK.search(piece):
+        if self.begun and not self._is_marked(piece):
             return
         event = parse_event(piece)
         if event is None:
@@ -212,6 +220,13 @@ class StreamWatch:
         self.terminal = self.terminal or kind in _TERMINAL
         self.error = self.error or kind == "response.failed"
         self._note_error(event, data)
+
+    def _is_marked(self, piece: bytes) -> bool:
+        """Return whether one of the marks stands in these bytes."""
+        for hint in self._hints:
+            if hint in piece:
+                return self._mark.search(piece) is not None
+        return False
 
     def _count(self, piece: bytes) -> None:
         for number in _SEQUENCE_NUMBER.findall(piece):

@@ -1,6 +1,10 @@
 """Event streams in every line end and every cut give the same events."""
 
+import itertools
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from iop.openai.sse import (
     EventSplitter,
@@ -137,3 +141,28 @@ def test_a_comment_is_one_line_and_never_an_event():
 def test_which_answers_can_be_a_stream_of_events(status, is_one):
     """Successes that have a body."""
     assert can_stream(status) is is_one
+
+
+@given(text=st.text(alphabet="\r\na:", max_size=24).map(str.encode), cuts=st.lists(st.integers(0, 24), max_size=6))
+def test_the_pieces_do_not_depend_on_the_cuts(text: bytes, cuts: list[int]) -> None:
+    """LF and CR at will: whatever is read at once, plain or with a CR in it, the pieces and the rest are the same."""
+    marks = [0, *sorted(min(cut, len(text)) for cut in cuts), len(text)]
+    whole, cut = EventSplitter(), EventSplitter()
+    expected = whole.feed(text)
+    found = [piece for start, end in itertools.pairwise(marks) for piece in cut.feed(text[start:end])]
+
+    # the LF of a CR LF may come after the piece that its CR ended, and then stands at the front of the next one
+    assert b"".join(found) + cut.held == b"".join(expected) + whole.held == text
+    assert [piece.strip(b"\r\n") for piece in found] == [piece.strip(b"\r\n") for piece in expected]
+    assert cut.pending.strip(b"\r\n") == whole.pending.strip(b"\r\n")
+
+
+@given(text=st.text(alphabet="\na:", max_size=24).map(str.encode), cuts=st.lists(st.integers(0, 24), max_size=6))
+def test_a_stream_without_cr_is_cut_behind_each_two_lf(text: bytes, cuts: list[int]) -> None:
+    """The plain reader agrees with the definition, in any cut."""
+    marks = [0, *sorted(min(cut, len(text)) for cut in cuts), len(text)]
+    splitter = EventSplitter()
+    found = [piece for start, end in itertools.pairwise(marks) for piece in splitter.feed(text[start:end])]
+
+    *whole, rest = text.split(b"\n\n")
+    assert (found, splitter.pending) == ([part + b"\n\n" for part in whole], rest)
