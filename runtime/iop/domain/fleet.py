@@ -164,6 +164,8 @@ class Fleet:
 
     def drains(self) -> list[tuple[float, Node]]:
         """Return the ends of the drain leases (seconds), in the order in which the leases began."""
+        if not self._drained:
+            return []
         return [(node.drain_until, node) for node in self._drained.values() if node.drain_until is not None]
 
     def of_node(self, node: Node) -> list[Provider]:

@@ -69,7 +69,7 @@ class Pool:
 
     def load(self) -> Load:
         """Slots declared, held, and requests waiting."""
-        return Load(self.fleet.capacity, len(self.held), len(self.line))
+        return Load(self.fleet.capacity, len(self.held), len(self.line.waiting))
 
     def load_of(self, provider: Provider) -> Load:
         """Return the same of one provider; `queued` = waiters it could serve."""
@@ -274,9 +274,11 @@ class Pool:
         reason: str | None = None,
         error: IopError | None = None,
     ) -> None:
-        lease, load, of_provider = held.lease, self.load(), self.load_of(held.provider)
-        names = lease.request_id, held.model, lease.provider_id, lease.node_id
-        self._effects.append(Effect(kind, load, *names, outcome, reason, of_provider, lease, error))
+        lease, load, model, own = held.lease, self.load(), held.model, self.load_of(held.provider)
+        request_id, provider_id, node_id = lease.request_id, lease.provider_id, lease.node_id
+        self._effects.append(
+            Effect(kind, load, request_id, model, provider_id, node_id, outcome, reason, own, lease, error)
+        )
 
 
 def _reason(state: str, reason: str | None) -> str:
