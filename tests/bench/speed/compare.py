@@ -73,7 +73,7 @@ def run(plan: Plan, say: Callable[[str], None], *, whole: bool) -> list[Verdict]
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(65535, hard) if hard > 0 else 65535, hard))
     name = f"{datetime.now(UTC):%Y%m%d-%H%M%S}"
     rig = Rig(built(), BENCH / f"tmp-{name}-{os.getpid()}")
-    session = Session(rig, BENCH / f"{name}.jsonl", say, plan.seconds, plan.connections)
+    session = Session(rig, BENCH / f"{name}.jsonl", say, plan.seconds, plan.connections, plan.patience)
     try:
         missing = install(plan.peers, say)
         for peer, reason in missing.items():

@@ -34,7 +34,10 @@ QUEUING = ("haproxy", "iop", "iop-logged")
 
 @dataclass(frozen=True)
 class Plan:
-    """`rounds` holds where `once` does not name the measure; `only`: peers of a measure, where not all."""
+    """`rounds` holds where `once` does not name the measure; `only`: peers of a measure, where not all.
+
+    `patience` is that of a Session.
+    """
 
     peers: Sequence[str]
     tests: Sequence[str]
@@ -43,6 +46,7 @@ class Plan:
     connections: tuple[int, ...]
     once: Sequence[str] = ()
     only: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    patience: float = 900.0
 
     def narrowed(self, peers: Sequence[str] | None, tests: Sequence[str] | None, rounds: int | None) -> Self:
         """The same for less, or for other rounds; None leaves it."""
@@ -65,12 +69,13 @@ FULL = Plan(list(PEERS), MEASURES, 5, 2.0, (1, 10, 64), once=("features", "mem")
 QUICK = Plan(
     ["direct", "nginx-2hop", "haproxy", "iop"],
     [one for one in MEASURES if one not in {"features", "stream0", "stream20burst"}],
-    3, 1.0, (1, 64), once=("mem", "big_up", "big_down", "cancel", "slow", "bursts", "left"),
+    3, 1.0, (1, 64), once=("mem", "big_up", "big_down", "slow", "bursts", "left"),
     only={
         "mem": ["iop"], "slow": ["iop"], "bursts": ["iop"], "left": ["iop"], "cancel": ["iop"],
         "turns": ["haproxy", "iop"], "streamload": ["nginx-2hop", "iop"], "stream20": ["direct", "nginx-2hop", "iop"],
         "big_up": ["direct", "iop"], "big_down": ["nginx-2hop", "iop"],
     },
+    patience=45.0,
 )  # fmt: skip
 
 

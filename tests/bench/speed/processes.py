@@ -144,14 +144,14 @@ class Watch:
         return max(0.0, ((_busy() - self._busy) - (_ours() - self._ours)) / passed)
 
 
-def await_calm(limit: float = CALM, wait: float = 6.0) -> float:
-    """Wait until others use less than `limit` cores, for `wait` s at most; returns what they used last."""
+def await_calm(wait: float, limit: float = CALM) -> None:
+    """Wait until others use less than `limit` cores, for `wait` s at most."""
     until = time.monotonic() + wait
-    while True:
+    while time.monotonic() < until:
         watch = Watch()
         time.sleep(0.3)
-        if (used := watch.others()) < limit or time.monotonic() > until:
-            return used
+        if watch.others() < limit:
+            return
 
 
 def _busy() -> float:
