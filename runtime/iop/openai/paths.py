@@ -34,6 +34,8 @@ def clean_path(path: str) -> str:
 
     A model id behind `/v1/models/` keeps its own slashes. What is wrong otherwise stays as it is.
     """
+    if path in METHODS:
+        return path
     if match := _MODEL.fullmatch(path):
         return f"{MODELS}/{match['id']}"
     return re.sub("/{2,}", "/", path).rstrip("/") or "/"

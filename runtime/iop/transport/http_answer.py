@@ -34,7 +34,7 @@ class Answer(web.StreamResponse):
     ) -> None:
         super().__init__(status=status)
         self._to = request
-        self._protocol = request.protocol if isinstance(request.protocol, JsonRequestHandler) else None
+        self._protocol = request.protocol
         self._has_body = status not in _BODILESS
         self._rest = whole or b""
         self._is_chunked = whole is None and self._has_body and request.version >= HttpVersion11
@@ -56,17 +56,17 @@ class Answer(web.StreamResponse):
     @property
     def is_behind(self) -> bool:
         """True while the client reads more slowly than this answer comes."""
-        return self._protocol is not None and self._protocol.writing_paused
+        return self._protocol.writing_paused
 
     @property
     def is_cut(self) -> bool:
         """True when the client is gone."""
-        transport = self._to.transport
+        transport = self._protocol.transport
         return transport is None or transport.is_closing()
 
     def when_caught_up(self, callback: Callable[[], None]) -> None:
         """Call `callback` once, in the turn in which the client is no longer behind."""
-        assert self._protocol is not None
+        assert isinstance(self._protocol, JsonRequestHandler)
         self._protocol.when_writable(callback)
 
     def push(self, data: bytes) -> None:
@@ -107,7 +107,7 @@ class Answer(web.StreamResponse):
     def _send(self, data: bytes) -> None:
         if self._head:
             data, self._head = self._head + data, b""
-        transport = self._to.transport
+        transport = self._protocol.transport
         if transport is None or transport.is_closing():  # uvloop raises another error
             raise ConnectionResetError("the client is gone")
         if data:

@@ -6,7 +6,7 @@ request from another one.
 
 import functools
 import logging
-import secrets
+import os
 from collections.abc import Awaitable, Callable
 
 from aiohttp import HttpVersion10, HttpVersion11, web
@@ -31,7 +31,7 @@ def request_id(request: web.BaseRequest) -> str:
         return request[REQUEST_ID]
     except KeyError:
         own = request.headers.get("x-request-id", "")
-        made = request[REQUEST_ID] = own if headers.valid_request_id(own) else f"req_{secrets.token_hex(16)}"
+        made = request[REQUEST_ID] = own if headers.valid_request_id(own) else f"req_{os.urandom(16).hex()}"
         return made
 
 
