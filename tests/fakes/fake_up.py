@@ -216,8 +216,11 @@ class FakeUp:
         self._wires: set[_Wire] = set()
 
     def stop_listening(self) -> None:
-        """Refuse connections from now on."""
+        """Refuse connections from now on, and close those on which nothing runs, as an engine that ends does."""
         self._server.close()
+        for wire in self._wires:
+            if not wire.busy:
+                wire.abort()
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.get_running_loop().create_server(lambda: _Wire(self), "127.0.0.1", 0)

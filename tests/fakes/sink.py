@@ -25,6 +25,14 @@ class KeptAnswer:
         self.status = status
         self.headers = dict(headers)
 
+    def offer(self, data: bytes) -> memoryview | None:
+        """Keep a piece, if the gate is open."""
+        assert self.status is not None
+        if not self.gate.is_set():
+            return memoryview(data)
+        self.pieces.append(data)
+        return None
+
     async def body(self, data: bytes) -> None:
         """Keep a piece, once the gate is open."""
         assert self.status is not None

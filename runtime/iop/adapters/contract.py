@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
+import msgspec
+
 from iop.domain.effects import Outcome
 from iop.link.messages import TargetInfo
 
@@ -18,8 +20,7 @@ Headers = tuple[tuple[str, str], ...]
 RETURNABLE = frozenset({"unreachable", "reset", "busy", "stopping"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunRequest:
+class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     """One piece of work. `body` is the whole JSON body as the engine shall get it; `timeout` (seconds) bounds the
     wait for the engine's status line, `idle_timeout` the silence within its answer.
     """
@@ -61,6 +62,9 @@ class AnswerSink(Protocol):
 
     async def head(self, status: int, headers: Sequence[tuple[str, str]]) -> None:
         """Pass the status line and allowed headers on. Called at most once, before any body."""
+
+    def offer(self, data: bytes) -> memoryview | None:
+        """Pass on what can go at once, without waiting; returns the rest, which must go by `body`, None if all went."""
 
     async def body(self, data: bytes) -> None:
         """Pass on entity bytes."""

@@ -27,6 +27,7 @@ class Runner:
         self._gate = gate
         self._tasks = tasks
         self._runtime = NodeRuntimeConfig(node_id="")
+        self._on_disconnect: dict[str, OnDisconnect] = {}
         self._link: Connection | None = None
         self._works: dict[int, Work] = {}
         self._outliving: dict[int, Work] = {}
@@ -38,6 +39,7 @@ class Runner:
     def configure(self, runtime: NodeRuntimeConfig) -> None:
         """Take a pushed config over; running work is not touched."""
         self._runtime = runtime
+        self._on_disconnect = {provider.id: provider.on_disconnect for provider in runtime.providers}
         self._gate.configure({provider.id: provider.capacity for provider in runtime.providers})
 
     def attach(self, link: Connection) -> None:
@@ -145,8 +147,8 @@ class Runner:
         return None
 
     def _policy(self, run: Run) -> OnDisconnect:
-        providers = self._runtime.providers if run.provider_pool else ()
-        return next((provider.on_disconnect for provider in providers if provider.id == run.provider_id), "cancel")
+        provider = run.provider_id if run.provider_pool else None
+        return "cancel" if provider is None else self._on_disconnect.get(provider, "cancel")
 
     def _start(self, work: Work) -> None:
         run = work.run
@@ -191,7 +193,8 @@ class Runner:
         if work.gated is not None:
             self._gate.give(work.gated)
         self._rack.give(work.mounted)
-        _log.info("run", extra={"fields": work.facts(end)})
+        if _log.isEnabledFor(logging.INFO):
+            _log.info("run", extra={"fields": work.facts(end)})
         if work.adopted is not None:
             del self._outliving[work.adopted]
             self._send_late(_end(work.adopted, end))

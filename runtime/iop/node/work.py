@@ -19,6 +19,9 @@ class Connection(Protocol):
     def send(self, message: Message) -> None:
         """Send a control message."""
 
+    def offer_body(self, run: int, data: bytes, *, end: bool = False) -> memoryview | None:
+        """Send what can go at once; returns the rest, None when all went. Raises ConnectionError as `send_body`."""
+
     async def send_body(self, run: int, data: bytes, *, end: bool = False) -> None:
         """Send bytes of a run's answer within its credit. Raises ConnectionError when link or run is gone."""
 
@@ -99,6 +102,19 @@ class LinkSink:
         work.head_sent = True
         work.connection.send(Head(run=work.run.run, status=status, headers=tuple(headers)))
 
+    def offer(self, data: bytes) -> memoryview | None:
+        """Send entity bytes as far as there is credit; returns the rest."""
+        work = self._work
+        if work.discarding or work.connection is None:
+            return None
+        try:
+            rest = work.connection.offer_body(work.run.run, data)
+        except ConnectionError:
+            work.discarding = True
+            return None
+        work.bytes_out += len(data) - (len(rest) if rest is not None else 0)
+        return rest
+
     async def body(self, data: bytes) -> None:
         """Send entity bytes; waits for credit."""
         work = self._work
@@ -106,6 +122,6 @@ class LinkSink:
             return
         work.bytes_out += len(data)
         try:
-            await work.connection.send_body(work.run.run, data, end=False)
+            await work.connection.send_body(work.run.run, data)
         except ConnectionError:
             work.discarding = True

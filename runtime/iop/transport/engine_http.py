@@ -1,236 +1,201 @@
-"""EngineHTTP: a thin shell over aiohttp's client for talking to one engine.
+"""EngineHTTP: requests to one engine, by connections that are kept open between them.
 
-One connection per request: an idle connection that the engine closes just as a POST is written would lose that POST,
-and nobody could tell whether a model had seen it. So nothing is pooled, nothing is retried, redirected, decoded or
-remembered here, and no total time limit applies; how many requests run at once is decided elsewhere.
+A connection is used again only when nothing can be left over of what it carried before, and not when it was idle for
+long: an idle connection that its engine closes just as a POST is written would lose that POST. One that is lost all
+the same, before a byte of the answer came, is asked again once, by a new connection. Nothing else is repeated here,
+and nothing is redirected, decoded or remembered; how many requests run at once is decided elsewhere.
 """
 
 import asyncio
-import base64
-import contextlib
-import io
-import re
+import ssl
 from collections.abc import Sequence
-from urllib.parse import unquote, urlsplit, urlunsplit
+from functools import cache
+from ipaddress import ip_address
+from socket import AF_INET, AF_INET6, IPPROTO_TCP, SOCK_STREAM
 
-import aiohttp
-from aiohttp.client_proto import ResponseHandler
+from aiohappyeyeballs import AddrInfoType, start_connection
 from yarl import URL
+
+from iop.transport.engine_answer import EngineAnswer, EngineError
+from iop.transport.engine_connection import EngineConnection
+from iop.transport.engine_url import http_url
 
 Headers = Sequence[tuple[str, str]]
 
 #: seconds for DNS, TCP and TLS together; an engine that is there accepts within one
 CONNECT_TIMEOUT = 10.0
-#: bytes held unread per answer before the engine is made to wait (aiohttp stops reading at twice this)
-LEAVE_WITHIN = 0.5  # seconds that an engine has to notice that it was left; one that does not is cut off
-READ_BUFFER = 64 * 1024
-#: bytes of one header line; engines put whole warnings into headers
-MAX_FIELD = 64 * 1024
-#: below it are interim answers: aiohttp takes them off, but for 101, which would make the client's connection another
-_FIRST_FINAL = 200
-_FULL_ENDPOINTS = ("/chat/completions", "/responses", "/models")
-
-
-class EngineError(Exception):
-    """The exchange broke. `failure`: `unreachable` (no connection), `reset` (connection, but no status line) or
-    `broken` (no HTTP, or an answer cut in the middle). The text holds no secret.
-    """
-
-    def __init__(self, failure: str, detail: str) -> None:
-        super().__init__(detail)
-        self.failure = failure
-        self.detail = detail
-
-
-def join(endpoint: str, path: str) -> str:
-    """Return the URL of `path` (such as `models`) under an endpoint, whatever its spelling.
-
-    A bare host gets `/v1`; trailing or doubled slashes and a full endpoint's last part are taken off; a query is
-    kept; user and password are left out (see `basic_auth`).
-    """
-    parts = urlsplit(endpoint.strip())
-    base = re.sub(r"/{2,}", "/", parts.path).rstrip("/")
-    for tail in _FULL_ENDPOINTS:
-        base = base.removesuffix(tail)
-    host = parts.netloc.rpartition("@")[2]
-    return urlunsplit((parts.scheme, host, f"{base or '/v1'}/{path}", parts.query, ""))
-
-
-def basic_auth(endpoint: str) -> str | None:
-    """Return the Authorization value for an endpoint with user and password in its URL, else None."""
-    user, found, _ = urlsplit(endpoint.strip()).netloc.rpartition("@")
-    return "Basic " + base64.b64encode(unquote(user).encode()).decode() if found else None
-
-
-class EngineAnswer:
-    """Status line and headers as they came, and the entity bytes (transfer coding removed, nothing decoded)."""
-
-    def __init__(self, response: aiohttp.ClientResponse) -> None:
-        self._response = response
-        self.status = response.status
-        self.headers = tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in response.raw_headers)
-        self._end_with_connection()
-
-    def _end_with_connection(self) -> None:
-        """Let no reader outlive the connection: on framing that is no HTTP aiohttp closes it and tells nobody."""
-        protocol = self._response.connection.protocol if self._response.connection is not None else None
-        if isinstance(protocol, ResponseHandler) and protocol.closed is not None:
-            protocol.closed.add_done_callback(self._lost)
-
-    def _lost(self, closed: asyncio.Future[None]) -> None:
-        content = self._response.content
-        if not closed.cancelled():
-            closed.exception()  # what a reader must know is told below
-        if not content.is_eof() and content.exception() is None:
-            content.set_exception(aiohttp.ClientPayloadError("its framing is not HTTP"))
-
-    def header(self, name: str) -> str:
-        """Return the first value of a header, or an empty string."""
-        return self._response.headers.get(name, "")
-
-    @property
-    def codings(self) -> str:
-        """What the entity bytes are coded with, in the order in which it was applied; a transfer coding that is not
-        taken off here (any but `chunked`) came last.
-        """
-        named = [(name.lower(), value) for name, value in self.headers]
-        listed = [value for kind in ("content-encoding", "transfer-encoding") for name, value in named if name == kind]
-        return ",".join(part for part in ",".join(listed).split(",") if part.strip().lower() != "chunked")
-
-    @property
-    def ends_with_connection(self) -> bool:
-        """True when only the end of the connection ends the body, so that a cut cannot be seen in the framing."""
-        return "chunked" not in self.header("Transfer-Encoding").lower() and not self.header("Content-Length")
-
-    async def read(self) -> bytes:
-        """Return what has come, waiting for at least one byte; empty at the end.
-
-        Raises EngineError("broken") when the answer is cut.
-        """
-        try:
-            return await self._response.content.readany()
-        except (aiohttp.ClientError, OSError) as error:
-            raise EngineError("broken", f"the answer was cut: {_brief(error)}") from error
-
-    def close(self) -> None:
-        """End the exchange: the connection is closed at once, whatever is still on its way. Never raises."""
-        self._response.close()
-
-    async def leave(self, within: float = LEAVE_WITHIN) -> None:
-        """End the exchange; one that is not over is first given back to the engine.
-
-        It is told that nobody sends any more, and has `within` seconds to end its side: only then is it known to have
-        seen that it was left, and whoever comes next does not find it busy with this one.
-        """
-        connection = self._response.connection
-        transport = connection.transport if connection is not None else None
-        try:
-            if transport is None or self._response.content.is_eof() or not transport.can_write_eof():
-                return
-            with contextlib.suppress(aiohttp.ClientError, OSError, RuntimeError, TimeoutError):
-                transport.write_eof()
-                async with asyncio.timeout(within):
-                    while await self._response.content.readany():
-                        pass
-        finally:
-            self.close()
+#: seconds that a connection may be idle and still be used; servers close theirs after five (uvicorn) or more
+KEPT_FOR = 2.0
+#: seconds between two looks for connections that were idle for too long
+_SWEEP = 1.0
+#: seconds after which a second address of the engine is tried beside the first (RFC 8305)
+_NEXT_ADDRESS = 0.25
 
 
 class EngineHttp:
-    """Requests to one engine. Must be closed."""
+    """Requests to one engine. Must be closed. At most `keep` connections are open without being used."""
 
-    def __init__(self, endpoint: str, *, connect_timeout: float = CONNECT_TIMEOUT) -> None:
+    def __init__(self, endpoint: str, *, connect_timeout: float = CONNECT_TIMEOUT, keep: int = 1) -> None:
         self.endpoint = endpoint
         self._connect_timeout = connect_timeout
-        self._session: aiohttp.ClientSession | None = None
+        self._keep = keep
+        self._connections: set[EngineConnection] = set()
+        self._idle: list[EngineConnection] = []
+        self._sweeper: asyncio.TimerHandle | None = None
+        self._targets: dict[tuple[str, str], tuple[URL, str]] = {}
 
-    async def request(self, method: str, path: str, headers: Headers, body: bytes | None = None) -> EngineAnswer:
-        """Send one request and wait, without limit, for the status line. The caller closes the answer.
+    async def request(
+        self,
+        method: str,
+        path: str,
+        headers: Headers,
+        body: bytes | None = None,
+        *,
+        within: float | None = None,
+        once: bool = False,
+    ) -> EngineAnswer:
+        """Send one request and wait for the status line. The caller closes the answer.
 
-        Raises EngineError. Cancelling closes the connection at once.
+        `once`: by a connection of its own, which serves nothing else. Raises EngineError, and TimeoutError when no
+        status line came `within` seconds. Cancelling closes the connection at once.
         """
-        try:
-            response = await self._open_session().request(
-                method,
-                _url(self.endpoint, path),
-                headers=headers,
-                # a file-like body is written in pieces, with back-pressure
-                data=None if body is None else io.BytesIO(body),
-                allow_redirects=False,
-            )
-        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
-            raise EngineError("unreachable", _brief(error)) from error
-        except aiohttp.ClientResponseError as error:
-            raise EngineError("broken", f"the answer is not HTTP: {_first_line(error.message)}") from error
-        except aiohttp.ServerDisconnectedError as error:
-            if not isinstance(error.message, str):  # the head, as far as it came
-                raise EngineError("broken", "the answer was cut within its headers") from error
-            raise EngineError("reset", "the connection was closed before a status line") from error
-        except (aiohttp.ClientError, OSError) as error:
-            raise EngineError("reset", f"connection lost before a status line: {_brief(error)}") from error
-        if response.status < _FIRST_FINAL:
-            response.close()
-            raise EngineError("broken", f"status {response.status} is no final answer")
-        return EngineAnswer(response)
+        url, first = self._target(method, path)
+        head = _head(first, headers, body, once=once)
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        kept = None if once else self._take()
+        if kept is not None:
+            try:
+                return await _asked(kept, head, body, within)
+            except EngineError as error:
+                if error.failure != "reset":
+                    raise
+        async with asyncio.timeout(None if within is None else began + within - loop.time()):
+            return await _asked(await self._connect(url), head, body, None)
 
     async def close(self) -> None:
         """Close every connection. Safe to call twice."""
-        session, self._session = self._session, None
-        if session is not None:
-            await session.close()
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+            self._sweeper = None
+        self._idle.clear()
+        for connection in tuple(self._connections):
+            connection.abort()
+        if self._connections:
+            await asyncio.wait([connection.closed for connection in self._connections])
 
-    def _open_session(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            self._session = aiohttp.ClientSession(
-                connector=_Connector(limit=0, force_close=True),
-                timeout=aiohttp.ClientTimeout(total=None, connect=self._connect_timeout),
-                cookie_jar=aiohttp.DummyCookieJar(),
-                auto_decompress=False,
-                trust_env=False,
-                read_bufsize=READ_BUFFER,
-                max_line_size=MAX_FIELD,
-                max_field_size=MAX_FIELD,
-                skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),
+    def _target(self, method: str, path: str) -> tuple[URL, str]:
+        """Return where a request goes, and the first two lines of its head."""
+        found = self._targets.get((method, path))
+        if found is None:
+            url = http_url(self.endpoint, path)
+            if url is None:
+                raise EngineError("unreachable", "the endpoint is not a valid http or https URL")
+            lines = f"{method} {url.raw_path_qs} HTTP/1.1\r\nHost: {url.host_port_subcomponent}\r\n"
+            found = self._targets[method, path] = (url, lines)
+        return found
+
+    async def _connect(self, url: URL) -> EngineConnection:
+        host, port = url.raw_host or "", url.port or 0
+        try:
+            async with asyncio.timeout(self._connect_timeout):
+                return await self._connected(host, port, _tls() if url.scheme == "https" else None)
+        except TimeoutError:
+            raise EngineError(
+                "unreachable", f"{host}:{port}: no connection within {self._connect_timeout:g} s"
+            ) from None
+        except (OSError, ValueError) as error:  # a name that is none is a ValueError
+            raise EngineError("unreachable", f"{host}:{port}: {_words(error)}") from error
+
+    async def _connected(self, host: str, port: int, tls: ssl.SSLContext | None) -> EngineConnection:
+        loop = asyncio.get_running_loop()
+        sock = await start_connection(await _addresses(host, port), happy_eyeballs_delay=_NEXT_ADDRESS)
+        try:
+            _, connection = await loop.create_connection(
+                lambda: EngineConnection(self._rest, self._gone),
+                sock=sock,
+                ssl=tls,
+                server_hostname=host.rstrip(".") if tls else None,
             )
-        return self._session
-
-
-class _Connector(aiohttp.TCPConnector):
-    """Connections that are aborted when they are done with: a plain close would first wait until an engine that does
-    not read has taken the rest of the request.
-    """
-
-    async def connect(
-        self,
-        req: aiohttp.ClientRequest,
-        traces: list[aiohttp.tracing.Trace],
-        timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109 - the base class's signature
-    ) -> aiohttp.connector.Connection:
-        connection = await super().connect(req, traces, timeout)
-        transport = connection.transport
-        if transport is not None:
-            connection.add_callback(transport.abort)
+        except BaseException:
+            sock.close()
+            raise
+        self._connections.add(connection)
         return connection
 
+    def _take(self) -> EngineConnection | None:
+        """Return a connection that can be used again: the one that was used last."""
+        idle = self._idle
+        while idle:
+            connection = idle.pop()
+            if connection.usable and asyncio.get_running_loop().time() - connection.idle_since < KEPT_FOR:
+                return connection
+            connection.abort()
+        return None
 
-def _url(endpoint: str, path: str) -> URL:
+    def _rest(self, connection: EngineConnection) -> None:
+        """Keep a connection whose exchange has ended well."""
+        if len(self._idle) >= self._keep or connection not in self._connections:
+            connection.abort()
+            return
+        loop = asyncio.get_running_loop()
+        connection.idle_since = loop.time()
+        self._idle.append(connection)
+        if self._sweeper is None:
+            self._sweeper = loop.call_later(_SWEEP, self._sweep)
+
+    def _gone(self, connection: EngineConnection) -> None:
+        self._connections.discard(connection)
+        if connection in self._idle:
+            self._idle.remove(connection)
+
+    def _sweep(self) -> None:
+        """Close what was idle for too long: the oldest are first."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() - KEPT_FOR
+        old = [connection for connection in self._idle if connection.idle_since <= until]
+        del self._idle[: len(old)]
+        for connection in old:
+            connection.abort()
+        self._sweeper = loop.call_later(_SWEEP, self._sweep) if self._idle else None
+
+
+async def _asked(connection: EngineConnection, head: bytes, body: bytes | None, within: float | None) -> EngineAnswer:
+    answer = connection.ask(head, body or b"")
     try:
-        url = URL(join(endpoint, path))
+        await answer.begun(within)
+    except BaseException:
+        answer.close()
+        raise
+    return answer
+
+
+def _head(first: str, headers: Headers, body: bytes | None, *, once: bool) -> bytes:
+    lines = "".join([f"{name}: {value}\r\n" for name, value in headers])
+    if lines.count("\n") != len(headers) or lines.count("\r") != len(headers):
+        raise EngineError("unreachable", "a header for the engine has a line break; is its key file one line?")
+    length = "" if body is None else f"Content-Length: {len(body)}\r\n"
+    close = "Connection: close\r\n" if once else ""
+    return f"{first}{lines}{length}{close}\r\n".encode()
+
+
+async def _addresses(host: str, port: int) -> list[AddrInfoType]:
+    try:
+        family = AF_INET6 if ip_address(host).version == 6 else AF_INET
     except ValueError:
-        url = URL()
-    if url.scheme not in {"http", "https"} or not url.host:
-        raise EngineError("unreachable", "the endpoint is not a valid http or https URL")
-    return url
+        loop = asyncio.get_running_loop()
+        return list(await loop.getaddrinfo(host, port, type=SOCK_STREAM, proto=IPPROTO_TCP))
+    return [(family, SOCK_STREAM, IPPROTO_TCP, "", (host, port) if family == AF_INET else (host, port, 0, 0))]
 
 
-def _brief(error: BaseException) -> str:
-    """Say what went wrong in one line, without the request's URL."""
-    if isinstance(error, aiohttp.ClientConnectorError):
-        return f"{error.host}:{error.port}: {error.os_error.strerror or type(error).__name__}"
-    text = _first_line(str(error))
-    return text if text and "://" not in text else type(error).__name__
+@cache
+def _tls() -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    context.set_alpn_protocols(["http/1.1"])
+    return context
 
 
-def _first_line(text: str) -> str:
-    """Return what aiohttp says without the bytes it shows below it and the exception it wraps."""
-    return text.partition("\n")[0].partition(": <")[0].rstrip(": ")
+def _words(error: BaseException) -> str:
+    """Say why there is no connection, in one line."""
+    text = getattr(error, "strerror", None) or str(error).partition("\n")[0]
+    return text or type(error).__name__

@@ -1,69 +1,25 @@
 """EngineHTTP against a raw TCP engine: what is sent, what is seen, and how each kind of break is named."""
 
 import asyncio
-import contextlib
-import fcntl
 import socket
-import struct
-import termios
-from pathlib import Path
+import ssl
 
 import pytest
-import uvloop
+import trustme
 
-from iop.transport.engine_http import EngineError, EngineHttp, basic_auth, join
-from tests.fakes.fake_up import LAST_CHUNK, Exchange, FakeUp, chunk, head, response, stream_head
+from iop.transport import engine_http
+from iop.transport.engine_answer import EngineError
+from iop.transport.engine_http import EngineHttp
+from tests.fakes.engine_client import fetch, read_all
+from tests.fakes.fake_up import JSON, LAST_CHUNK, Exchange, FakeUp, chunk, head, response, stream_head
 from tests.fakes.until import until
 
 DEADLINE = 20.0
-
-
-async def read_all(answer):
-    """Read an answer to its end."""
-    parts = []
-    while data := await answer.read():
-        parts.append(data)
-    return b"".join(parts)
-
-
-async def fetch(script, *, body=b"{}", headers=()):
-    """Send one POST to an engine with this script; return what it saw, the answer and the body."""
-    async with FakeUp(script) as up:
-        http = EngineHttp(up.url)
-        try:
-            answer = await http.request("POST", "chat/completions", headers, body)
-            return up.requests[0], answer, await read_all(answer)
-        finally:
-            await http.close()
-
-
-@pytest.mark.parametrize(
-    ("endpoint", "url"),
-    [
-        ("http://h:1/v1", "http://h:1/v1/models"),
-        ("http://h:1/v1/", "http://h:1/v1/models"),
-        ("http://h:1//v1//", "http://h:1/v1/models"),
-        ("http://h:1", "http://h:1/v1/models"),
-        ("http://h:1/", "http://h:1/v1/models"),
-        ("http://h:1/v1/chat/completions", "http://h:1/v1/models"),
-        ("http://h:1/api/v1", "http://h:1/api/v1/models"),
-        ("http://h:1/v1?key=a", "http://h:1/v1/models?key=a"),
-        ("http://user:word@h:1/v1", "http://h:1/v1/models"),
-    ],
-)
-def test_join_accepts_each_spelling(endpoint, url):
-    """Field case B36: each spelling of an endpoint gives the one right address."""
-    assert join(endpoint, "models") == url
-
-
-def test_basic_auth_from_the_url():
-    """User and password of an endpoint become a header, percent-decoded; without them there is none."""
-    assert basic_auth("http://user:p%40ss@h/v1") == "Basic dXNlcjpwQHNz"
-    assert basic_auth("http://h/v1") is None
+CLOSE = ("Connection", "close")
 
 
 async def test_request_goes_out_as_given():
-    """Header names keep their spelling, nothing is added but Host, length and the closing of the connection."""
+    """Header names keep their spelling, nothing is added but Host and length."""
 
     async def script(exchange: Exchange) -> None:
         await exchange.send(response(200, b'{"a":1}'))
@@ -74,7 +30,7 @@ async def test_request_goes_out_as_given():
     assert (seen.method, seen.path, seen.body) == ("POST", "/v1/chat/completions", b'{"x": 2}')
     assert ("X-ThinG", "v") in seen.fields
     assert sorted(name.lower() for name, _ in seen.fields) == [
-        "accept-encoding", "connection", "content-length", "host", "x-thing",
+        "accept-encoding", "content-length", "host", "x-thing",
     ]  # fmt: skip
     assert (answer.status, body, answer.ends_with_connection) == (200, b'{"a":1}', False)
 
@@ -142,20 +98,6 @@ async def test_connection_lost_before_a_status_is_a_reset_and_not_retried(how):
         assert (len(up.requests), up.connections) == (1, 1)
 
 
-async def test_each_request_has_its_own_connection():
-    """No POST meets an idle connection that its engine is just closing."""
-
-    async def script(exchange: Exchange) -> None:
-        await exchange.send(response())
-
-    async with FakeUp(script) as up:
-        http = EngineHttp(up.url)
-        for _ in range(3):
-            await read_all(await http.request("POST", "responses", (), b"{}"))
-        await http.close()
-        assert up.connections == 3
-
-
 @pytest.mark.parametrize(
     "endpoint", ["http://127.0.0.1:{port}/v1", "http://no-such-host.invalid/v1", "http://h:99999/v1", "ftp://h/"]
 )
@@ -171,216 +113,282 @@ async def test_no_connection_is_unreachable(endpoint):
     assert "://" not in caught.value.detail
 
 
-async def test_not_http_is_broken():
-    """An answer that is not HTTP is told as such."""
-
-    async def script(exchange: Exchange) -> None:
-        await exchange.send(b"SSH-2.0-OpenSSH_9.2\r\n\r\n")
-        exchange.close()
-
-    with pytest.raises(EngineError) as caught:
-        await fetch(script)
-    assert caught.value.failure == "broken"
+async def post(http):
+    """Send one request; return the body of its answer."""
+    return await read_all(await http.request("POST", "responses", (), b"{}"))
 
 
-async def test_a_cut_within_the_headers_is_not_a_reset():
-    """Once a status line came, the engine has answered: such a request does not go back to the line."""
+class Steps:
+    """A script that sends, for each request in turn, what the next step says; the last one repeats."""
 
-    async def script(exchange: Exchange) -> None:
-        await exchange.send(stream_head()[:-3])
-        exchange.close()
+    def __init__(self, *steps):
+        self.steps = list(steps)
 
-    with pytest.raises(EngineError) as caught:
-        await fetch(script)
-    assert caught.value.failure == "broken"
+    async def __call__(self, exchange: Exchange) -> None:
+        step = self.steps.pop(0) if len(self.steps) > 1 else self.steps[0]
+        if isinstance(step, str):
+            getattr(exchange, step)()
+        else:
+            await exchange.send(step)
 
 
 @pytest.mark.parametrize(
     "sent",
     [
-        stream_head() + chunk(b"abc"),
-        stream_head() + b"a\r\nabc",
-        head(200, (("Content-Length", "10"),)) + b"abc",
+        response(),
+        stream_head() + chunk(b"{}") + LAST_CHUNK,
+        head(103) + response(),
+        head(204),
+        head(200, (*JSON, ("Connection", "keep-alive"), ("Content-Length", "2")), version="1.0") + b"{}",
     ],
 )
-@pytest.mark.parametrize("how", ["close", "reset"])
-async def test_cut_answers_are_broken(sent, how):
-    """Field case B14: a truncated chunked or counted answer never reads as a whole one."""
-    passed = asyncio.Event()
-
-    async def script(exchange: Exchange) -> None:
-        await exchange.send(sent)
-        await passed.wait()
-        getattr(exchange, how)()
-
-    async with FakeUp(script) as up:
+async def test_a_connection_is_used_again(sent):
+    """An answer that ended by its own framing leaves its connection to the next request."""
+    async with FakeUp(Steps(sent)) as up:
         http = EngineHttp(up.url)
-        answer = await http.request("POST", "responses", (), b"{}")
-        assert await answer.read() == b"abc"
-        passed.set()
-        with pytest.raises(EngineError) as caught:
-            await answer.read()
-        answer.close()
+        assert len({await post(http) for _ in range(3)}) == 1
         await http.close()
-    assert caught.value.failure == "broken"
-
-
-@pytest.mark.parametrize("version", ["1.0", "1.1"])
-async def test_close_delimited_answers_are_read_to_their_end(version):
-    """HTTP/1.0 answers without a length end with their connection, and say so."""
-
-    async def script(exchange: Exchange) -> None:
-        await exchange.send(head(200, version=version) + b"one ")
-        await exchange.send(b"two")
-        exchange.close()
-
-    _, answer, body = await fetch(script)
-    assert (answer.ends_with_connection, body) == (True, b"one two")
-
-
-async def test_bytes_come_as_they_are_sent():
-    """A piece is passed on before the next one is sent: nothing waits for more."""
-    more = asyncio.Event()
-
-    async def script(exchange: Exchange) -> None:
-        await exchange.send(stream_head() + chunk(b"first"))
-        await more.wait()
-        await exchange.send(chunk(b"second") + LAST_CHUNK)
-
-    async with FakeUp(script) as up:
-        http = EngineHttp(up.url)
-        answer = await http.request("POST", "responses", (), b"{}")
-        assert await answer.read() == b"first"
-        more.set()
-        assert await answer.read() == b"second"
-        assert await answer.read() == b""
-        await http.close()
-
-
-async def test_cancel_closes_a_connection_that_waits_for_headers():
-    """Field case B03: leaving before the status line is seen by the engine at once."""
-
-    async def script(exchange: Exchange) -> None:
-        await exchange.peer_left.wait()
-
-    async with FakeUp(script) as up, asyncio.timeout(DEADLINE):
-        http = EngineHttp(up.url)
-        async with asyncio.TaskGroup() as group:
-            task = group.create_task(http.request("POST", "responses", (), b"{}"))
-            await until(lambda: up.requests)
-            task.cancel()
-        await up.requests[0].peer_left.wait()
-        await http.close()
-
-
-async def test_leaving_waits_until_the_engine_has_noticed():
-    """Field case B02: whoever gets the slot next does not find the engine busy with an answer that nobody reads."""
-    noticed = []
-
-    async def script(exchange: Exchange) -> None:
-        await exchange.send(stream_head() + chunk(b"first"))
-        await exchange.peer_left.wait()
-        await asyncio.sleep(0.05)  # a busy engine
-        noticed.append(True)
-        exchange.close()
-
-    async with FakeUp(script) as up, asyncio.timeout(DEADLINE):
-        http = EngineHttp(up.url)
-        answer = await http.request("POST", "responses", (), b"{}")
-        await answer.leave(within=DEADLINE)
-        assert noticed == [True]
-        await http.close()
-
-
-async def test_an_engine_that_does_not_notice_is_cut_off():
-    """It goes on generating: after the time it had its connection is closed, and what it sends is not kept."""
-
-    async def script(exchange: Exchange) -> None:
-        await exchange.send(stream_head())
-        with contextlib.suppress(OSError, RuntimeError):  # uvloop's word for a connection that is closed
-            while True:
-                await exchange.send(chunk(bytes(1000)))
-                await asyncio.sleep(0.001)
-
-    async with FakeUp(script) as up, asyncio.timeout(DEADLINE):
-        http = EngineHttp(up.url)
-        answer = await http.request("POST", "responses", (), b"{}")
-        connected = _open_sockets()
-        await answer.leave(within=0.1)
-        await until(lambda: _open_sockets() < connected)
-        await http.close()
-
-
-async def test_close_does_not_wait_for_an_engine_that_stopped_reading():
-    """A cancelled upload gives its connection up at once though the engine takes no more bytes."""
-    loop = asyncio.get_running_loop()
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        listening.setblocking(False)
-        http = EngineHttp(f"http://127.0.0.1:{listening.getsockname()[1]}/v1")
-        task = asyncio.ensure_future(http.request("POST", "responses", (), bytes(32 * 1024 * 1024)))
-        peer, _ = await asyncio.wait_for(loop.sock_accept(listening), DEADLINE)
-        with peer:
-            before = -1
-            while before != (waiting := _unread(peer)) or not waiting:
-                before = waiting
-                await asyncio.sleep(0.05)
-            assert waiting < 32 * 1024 * 1024
-            with_client = _open_sockets()
-            task.cancel()
-            await asyncio.wait([task])
-            await until(lambda: _open_sockets() == with_client - 1)
-        await http.close()
-
-
-def _unread(sock):
-    """Return how many bytes wait in a socket."""
-    return struct.unpack("i", fcntl.ioctl(sock, termios.FIONREAD, bytes(4)))[0]
-
-
-def _open_sockets():
-    """Count this process's sockets."""
-    links = []
-    for entry in Path("/proc/self/fd").iterdir():
-        with contextlib.suppress(OSError):
-            links.append(str(entry.readlink()))
-    return sum(link.startswith("socket:") for link in links)
-
-
-async def test_an_unread_answer_makes_the_engine_wait():
-    """Back-pressure: an engine cannot push far ahead of the reader."""
-    sent = 0
-
-    async def script(exchange: Exchange) -> None:
-        nonlocal sent
-        await exchange.send(stream_head())
-        for _ in range(512):
-            await exchange.send(chunk(bytes(64 * 1024)))
-            sent += 1
-        await exchange.send(LAST_CHUNK)
-
-    async with FakeUp(script) as up:
-        http = EngineHttp(up.url)
-        answer = await http.request("POST", "responses", (), b"{}")
-        before = -1
-        while before != sent:
-            before = sent
-            await asyncio.sleep(0.1)
-        assert sent < 512
-        assert len(await read_all(answer)) == 512 * 64 * 1024
-        await http.close()
+        assert (len(up.requests), up.connections) == (3, 1)
 
 
 @pytest.mark.parametrize(
-    "case",
+    "sent",
     [
-        test_cancel_closes_a_connection_that_waits_for_headers,
-        test_leaving_waits_until_the_engine_has_noticed,
-        test_an_engine_that_does_not_notice_is_cut_off,
-        test_close_does_not_wait_for_an_engine_that_stopped_reading,
-        test_an_unread_answer_makes_the_engine_wait,
+        response(200, b"{}", (*JSON, CLOSE)),
+        head(200, (*JSON, ("Content-Length", "2")), version="1.0") + b"{}",
+        response() + b"x",
+        response() + response(404, b"[]"),
+        response(200, b"{}", (*JSON, CLOSE)) + b"x",
     ],
 )
-def test_the_same_on_the_loop_of_production(case):
-    """Transports of uvloop are not asyncio's: what depends on them holds there too."""
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(case())
+async def test_a_connection_that_may_have_more_to_say_is_not_used_again(sent):
+    """HTTP/1.0, `close` and bytes behind the answer: the next request has a connection of its own."""
+    async with FakeUp(Steps(sent)) as up:
+        http = EngineHttp(up.url)
+        for _ in range(2):
+            assert await post(http) == b"{}"
+        await http.close()
+        assert (len(up.requests), up.connections) == (2, 2)
+
+
+async def test_an_idle_connection_on_which_bytes_come_is_dropped():
+    """What nobody asked for is never taken for the next answer."""
+    go = asyncio.Event()
+
+    async def script(exchange: Exchange) -> None:
+        await exchange.send(response())
+        await go.wait()
+        await exchange.send(response(404, b"[]"))
+
+    async with FakeUp(script) as up, asyncio.timeout(DEADLINE):
+        http = EngineHttp(up.url)
+        await post(http)
+        go.set()
+        await up.requests[0].peer_left.wait()
+        assert await post(http) == b"{}"
+        await http.close()
+        assert up.connections == 2
+
+
+async def test_an_engine_that_closes_its_idle_connections_fails_no_request():
+    """Each time it closes, the next request goes by a new connection."""
+    async with FakeUp(Steps(response())) as up, asyncio.timeout(DEADLINE):
+        http = EngineHttp(up.url)
+        for _ in range(3):
+            await post(http)
+            up.requests[-1].close()
+            await until(lambda: not http._connections)
+        await http.close()
+        assert (len(up.requests), up.connections) == (3, 3)
+
+
+@pytest.mark.parametrize("how", ["close", "reset"])
+async def test_a_used_connection_that_is_lost_before_a_byte_is_asked_again_once(how):
+    """The engine closed it while the request was on its way: the client never hears of that."""
+    async with FakeUp(Steps(response(), how, response(200, b"again"))) as up:
+        http = EngineHttp(up.url)
+        assert [await post(http), await post(http)] == [b"{}", b"again"]
+        await http.close()
+        assert (len(up.requests), up.connections) == (3, 2)
+
+
+@pytest.mark.parametrize("how", ["close", "reset"])
+async def test_it_is_not_asked_a_third_time(how):
+    """A new connection that is lost, too, is the engine's doing."""
+    async with FakeUp(Steps(response(), how)) as up:
+        http = EngineHttp(up.url)
+        await post(http)
+        with pytest.raises(EngineError) as caught:
+            await post(http)
+        await http.close()
+        assert caught.value.failure == "reset"
+        assert (len(up.requests), up.connections) == (3, 2)
+
+
+async def test_nothing_is_asked_again_once_a_byte_came():
+    """A used connection that is lost within the status line: the engine has begun to answer."""
+
+    async def script(exchange: Exchange) -> None:
+        if len(up.requests) == 1:
+            await exchange.send(response())
+        else:
+            await exchange.send(b"HTTP/1.1 2")
+            exchange.close()
+
+    async with FakeUp(script) as up:
+        http = EngineHttp(up.url)
+        await post(http)
+        with pytest.raises(EngineError) as caught:
+            await post(http)
+        await http.close()
+        assert caught.value.failure == "broken"
+        assert (len(up.requests), up.connections) == (2, 1)
+
+
+async def test_an_answer_that_overtakes_its_request_ends_the_connection():
+    """The rest of a body that an engine did not want is not sent in front of the next request."""
+    answered = asyncio.Event()
+
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(response(413))
+        await writer.drain()
+        await answered.wait()
+        writer.close()
+
+    server = await asyncio.start_server(refuse, "127.0.0.1", 0)
+    async with server:
+        http = EngineHttp(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1")
+        answer = await http.request("POST", "responses", (), bytes(8_000_000))
+        assert (answer.status, await read_all(answer)) == (413, b"{}")
+        assert http._idle == []
+        answered.set()
+        await http.close()
+
+
+async def test_an_idle_connection_is_closed_before_its_engine_would(monkeypatch):
+    """The sweep closes it, and one that was overlooked is not used."""
+    monkeypatch.setattr(engine_http, "_SWEEP", 0.01)
+    async with FakeUp(Steps(response())) as up, asyncio.timeout(DEADLINE):
+        http = EngineHttp(up.url)
+        await post(http)
+        assert not up.requests[0].peer_left.is_set()
+        monkeypatch.setattr(engine_http, "KEPT_FOR", 0.0)
+        await up.requests[0].peer_left.wait()
+        await until(lambda: http._sweeper is None)
+        monkeypatch.setattr(engine_http, "_SWEEP", 60.0)
+        await post(http)
+        await post(http)
+        await http.close()
+        assert up.connections == 3
+
+
+async def test_so_many_are_kept_and_not_more():
+    """As many idle connections as the engine has slots; the others are closed at the end of their answer."""
+    go = asyncio.Event()
+
+    async def script(exchange: Exchange) -> None:
+        await go.wait()
+        await exchange.send(response())
+
+    async with FakeUp(script) as up, asyncio.timeout(DEADLINE):
+        http = EngineHttp(up.url, keep=2)
+        async with asyncio.TaskGroup() as group:
+            for _ in range(5):
+                group.create_task(post(http))
+            await until(lambda: len(up.requests) == 5)
+            go.set()
+        await until(lambda: up.peers_left == 3)
+        assert len(http._idle) == 2
+        await http.close()
+        await until(lambda: up.peers_left == 5)
+
+
+async def test_a_request_that_goes_once():
+    """A probe asks by a connection of its own, says so, and leaves none behind."""
+    async with FakeUp(Steps(response())) as up:
+        http = EngineHttp(up.url)
+        await post(http)
+        await read_all(await http.request("GET", "models", (), once=True))
+        await post(http)
+        await http.close()
+        assert up.connections == 2
+        assert [seen.field("Connection") for seen in up.requests] == [None, "close", None]
+
+
+@pytest.mark.parametrize("first", [[], [response()]])
+async def test_no_status_line_in_time(first):
+    """The limit holds on a new connection and on a used one, and the engine sees that it was left."""
+    async with FakeUp(Steps(*first, b"")) as up, asyncio.timeout(DEADLINE):
+        http = EngineHttp(up.url)
+        for _ in first:
+            await post(http)
+        with pytest.raises(TimeoutError):
+            await http.request("POST", "responses", (), b"{}", within=0.05)
+        await up.requests[-1].peer_left.wait()
+        await http.close()
+
+
+async def test_no_connection_in_time(monkeypatch):
+    """An address that swallows what is sent to it is unreachable after the time for connecting."""
+
+    async def swallow(addresses, **options):
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(engine_http, "start_connection", swallow)
+    http = EngineHttp("http://127.0.0.1:1/v1", connect_timeout=0.05)
+    with pytest.raises(EngineError) as caught:
+        await http.request("POST", "responses", (), b"{}", within=DEADLINE)
+    await http.close()
+    assert (caught.value.failure, caught.value.detail) == ("unreachable", "127.0.0.1:1: no connection within 0.05 s")
+
+
+async def test_a_name_is_looked_up():
+    """An engine may listen on one of the addresses of its name only."""
+    async with FakeUp(Steps(response())) as up:
+        http = EngineHttp(f"http://localhost:{up.port}/v1")
+        assert await post(http) == b"{}"
+        await http.close()
+        assert up.requests[0].field("Host") == f"localhost:{up.port}"
+
+
+async def test_a_header_with_a_line_break_is_not_sent():
+    """A key file of two lines cannot smuggle a header in, and the key is not told."""
+    http = EngineHttp("http://127.0.0.1:1/v1")
+    with pytest.raises(EngineError) as caught:
+        await http.request("GET", "models", [("authorization", "Bearer k\r\nx: y")])
+    await http.close()
+    assert "Bearer" not in caught.value.detail
+
+
+async def test_tls(monkeypatch, tmp_path):
+    """An https engine is served by kept connections, too; one whose certificate nobody vouches for is unreachable."""
+    authority, connections = trustme.CA(), []
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connections.append(writer)
+        while not reader.at_eof():
+            try:
+                await reader.readuntil(b"\r\n\r\n{}")
+            except (asyncio.IncompleteReadError, ConnectionError):
+                break
+            writer.write(response())
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context)
+    engine_http._tls.cache_clear()
+    async with server:
+        url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+        http = EngineHttp(url)
+        with pytest.raises(EngineError) as caught:
+            await post(http)
+        assert caught.value.failure == "unreachable"
+        authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+        engine_http._tls.cache_clear()
+        assert [await post(http) for _ in range(3)] == [b"{}"] * 3
+        assert len(connections) == 1
+        await http.close()
+    engine_http._tls.cache_clear()

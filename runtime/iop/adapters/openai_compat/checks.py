@@ -7,7 +7,7 @@ from iop.adapters.contract import Operation, RunEnd
 from iop.domain.effects import Outcome
 from iop.openai.sse import EVENT_STREAM, can_stream
 from iop.openai.watch import StreamWatch
-from iop.transport.engine_http import EngineAnswer
+from iop.transport.engine_answer import EngineAnswer
 
 #: bytes of a JSON answer that are kept to see whether it is whole; longer ones are taken as they come
 MAX_KEPT = 16 * 1024 * 1024
@@ -48,7 +48,7 @@ def is_event_stream(answer: EngineAnswer, *, stream: bool) -> bool:
 
 
 def _kind(answer: EngineAnswer) -> str:
-    return answer.header("Content-Type").partition(";")[0].strip().lower()
+    return answer.header("content-type").partition(";")[0].strip().lower()
 
 
 class _Framed:

@@ -11,7 +11,7 @@ from iop.adapters.contract import ProbeResult, RunEnd, RunRequest
 from iop.adapters.openai_compat.adapter import OpenAICompat
 from iop.domain.effects import Outcome
 from iop.link.messages import EngineInstance
-from iop.transport.engine_http import EngineAnswer
+from iop.transport.engine_answer import EngineAnswer
 from tests.fakes.fake_up import JSON, LAST_CHUNK, SSE, Exchange, FakeUp, chunk, event, head, response, stream_head
 from tests.fakes.sink import KeptAnswer
 from tests.fakes.until import until

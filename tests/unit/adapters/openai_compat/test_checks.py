@@ -17,7 +17,7 @@ class Head:
 
     def header(self, name):
         """Return the content type."""
-        assert name == "Content-Type"
+        assert name == "content-type"
         return self.kind
 
 
