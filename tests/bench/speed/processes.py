@@ -14,6 +14,8 @@ from tests.fakes.lifeline import ends_with_us
 TICKS = os.sysconf("SC_CLK_TCK")
 #: what other programs may take (cores) in a measurement that counts, and before one begins
 QUIET, CALM = 0.35, 0.25
+#: seconds that one measure waits for others to be quiet, at most
+CALM_WAIT = 6.0
 
 
 @dataclass
@@ -144,7 +146,7 @@ class Watch:
         return max(0.0, ((_busy() - self._busy) - (_ours() - self._ours)) / passed)
 
 
-def await_calm(wait: float, limit: float = CALM) -> None:
+def await_calm(wait: float = CALM_WAIT, limit: float = CALM) -> None:
     """Wait until others use less than `limit` cores, for `wait` s at most."""
     until = time.monotonic() + wait
     while time.monotonic() < until:

@@ -8,11 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.bench.speed.processes import QUIET, Watch, await_calm
+from tests.bench.speed.processes import CALM_WAIT, QUIET, Watch, await_calm
 from tests.bench.speed.rig import Facts, Rig, Running
 
-#: seconds that one measure waits for others to be quiet, at most
-CALM_WAIT = 6.0
 #: what may go wrong with one peer in one measure without ending the run
 FAULTS = (OSError, ValueError, KeyError, IndexError, subprocess.SubprocessError)
 
