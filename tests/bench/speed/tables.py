@@ -94,7 +94,7 @@ TABLES: Sequence[Table] = (
 def page(rows: Rows, verdicts: Sequence[Verdict], facts: Mapping[str, str], versions: Mapping[str, str]) -> str:
     """All of it."""
     parts = [
-        "# We beside others", *(f"- {name}: {fact}" for name, fact in facts.items()), "",
+        "# We beside others", "", *(f"- {name}: {fact}" for name, fact in facts.items()), "",
         one_line(verdicts), "", "## Goals", "",
         "Medians over the quiet rounds, in brackets the least and the most of them.", "", *goals(verdicts), "",
         "## Peers", "", *_grid(["peer", "version"], [[peer, known] for peer, known in versions.items()]), "",
