@@ -40,10 +40,19 @@ class Door:
         self._due = 0.0
         self._numbers = itertools.count(2)
         self._idle_waiters: list[asyncio.Future[None]] = []
+        self._at_once = True
 
     def configure(self, pool: PoolSpec) -> None:
-        """Take a new pool over: the first one, or that of a refresh."""
-        self._act(self._admission.configure(pool, self.loop.time()))
+        """Take a new pool over: the first one, or that of a refresh.
+
+        What this grants is begun with in a later turn, when the whole Edge has the new config and its nodes were sent
+        it: a run must not reach a node before the capacity that it counts on.
+        """
+        self._at_once = False
+        try:
+            self._act(self._admission.configure(pool, self.loop.time()))
+        finally:
+            self._at_once = True
 
     def ask(self, ask: Ask) -> Ticket:
         """Ask for a slot. The ticket's `lease()` tells the outcome.
@@ -190,7 +199,7 @@ class Door:
             return
         if kind is EffectType.GRANTED:
             if effect.lease is not None:
-                ticket.settle(effect.lease)
+                ticket.settle(effect.lease, at_once=self._at_once)
         elif kind is EffectType.ENDED or kind is EffectType.RETURNED:
             if not ticket.holds(effect.lease):
                 return  # an earlier request of this id, whose client has left

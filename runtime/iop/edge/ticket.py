@@ -91,15 +91,15 @@ class Ticket:
             self.fate = "cancelled"
             self._door.end(self._result, Outcome.CANCELLED, "client_left")
 
-    def settle(self, result: Lease | IopError) -> None:
-        """Called by the door: the wait is over."""
+    def settle(self, result: Lease | IopError, *, at_once: bool = True) -> None:
+        """Called by the door: the wait is over. Not `at_once`: no callback, a grant is told by `lease()` alone."""
         self._result = result
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
         if isinstance(result, IopError):
             return
         self._door.handed_over.add(self)
-        if self._on_grant is not None:
+        if self._on_grant is not None and at_once:
             self._begin()
             if not kept_apart(self.request_id, partial(self._on_grant, result)):
                 self.started = False

@@ -9,7 +9,7 @@ import pytest
 from iop.domain.effects import Lease, Outcome
 from iop.domain.errors import IopError
 from iop.domain.law import violations
-from iop.domain.specs import Ask, LineBounds
+from iop.domain.specs import Ask, LineBounds, PoolSpec, ProviderSpec
 from tests.fakes.door_rig import DoorRig
 
 
@@ -110,6 +110,21 @@ async def test_a_callback_begins_with_the_slot_in_the_turn_of_the_end(rig: DoorR
     second.leave()
     assert rig.door.load().in_flight == 1
     rig.door.end(begun[0], Outcome.COMPLETED)
+
+
+async def test_what_a_new_config_grants_is_begun_with_later(rig: DoorRig) -> None:
+    """Its nodes must be sent it first: the grant is told by `lease()` alone."""
+    first, second = (rig.door.ask(Ask(name, "m")) for name in "ab")
+    begun: list[Lease] = []
+    second.on_grant(begun.append)
+    rig.door.configure(PoolSpec((ProviderSpec("p", "n", 2),), {"m": ("p",)}, LineBounds(max_waiting=2, max_wait=60.0)))
+
+    assert second.handed_over
+    assert begun == []
+    lease = await second.lease()
+    assert lease.request_id == "b"
+    rig.door.end(lease, Outcome.COMPLETED)
+    rig.door.end(await first.lease(), Outcome.COMPLETED)
 
 
 async def test_a_callback_that_raises_harms_nobody(rig: DoorRig, caplog: pytest.LogCaptureFixture) -> None:
