@@ -118,7 +118,7 @@ class Direct:
             body=call.parsed.body,
         )
         event = DirectEvent(spec.request_id, call.parsed.model, route.node)
-        client_must_stay(call.http)
+        client_must_stay(call.http, work.leave)
         reply.entry.given_to(route.node)
         begun = asyncio.get_running_loop().time()
         try:

@@ -77,9 +77,10 @@ class Work(ClientRun):
 class _Turn:
     """One request's grants: each is begun with in the very turn in which it comes, whether its handler runs or not."""
 
-    def __init__(self, start: Callable[[Lease], Work], entry: Entry) -> None:
+    def __init__(self, start: Callable[[Lease], Work], entry: Entry, ticket: Ticket) -> None:
         self._start = start
         self._entry = entry
+        self._ticket = ticket
         self._work: Work | None = None
 
     def begin(self, lease: Lease) -> None:
@@ -95,14 +96,18 @@ class _Turn:
         return self._work
 
     def leave(self) -> None:
-        """The client has been served or has left: let go of what still runs, and note what it came to."""
-        if (work := self._work) is None:
-            return
-        work.leave()
-        if work.returned:
-            self._entry.in_line_again()
-        else:
-            self._entry.outcome, self._entry.reason = work.result
+        """The client has been served or has left: let go of what still runs or waits, and note what it came to.
+
+        Safe to repeat.
+        """
+        if (work := self._work) is not None:
+            work.leave()
+            if work.returned:
+                self._entry.in_line_again()
+            else:
+                self._entry.outcome, self._entry.reason = work.result
+        self._ticket.leave()
+        self._entry.outcome = self._ticket.fate or self._entry.outcome
 
 
 class Pool:
@@ -125,10 +130,10 @@ class Pool:
 
     async def _answer(self, reply: Reply, ask: Ask) -> web.StreamResponse:
         ticket = self._door.ask(ask)
-        turn = _Turn(lambda lease: self._start(reply.call, lease, ticket), reply.entry)
+        turn = _Turn(lambda lease: self._start(reply.call, lease, ticket), reply.entry, ticket)
         try:
             if not ticket.refused:
-                client_must_stay(reply.call.http)
+                client_must_stay(reply.call.http, turn.leave)
             ticket.on_grant(turn.begin)
             while True:
                 lease = await reply.during(ticket.lease)
@@ -137,8 +142,6 @@ class Pool:
                     return response
         finally:
             turn.leave()
-            ticket.leave()
-            reply.entry.outcome = ticket.fate or reply.entry.outcome
 
     def cut_all(self, reason: str) -> None:
         """Stop all pool work (drain deadline)."""

@@ -39,6 +39,7 @@ class JsonRequestHandler(RequestHandler):
         "_idle_for",
         "_idle_since",
         "_is_half_closed",
+        "_on_leaving",
         "_retirement",
         "_waits_for_others",
         "_when_writable",
@@ -52,6 +53,7 @@ class JsonRequestHandler(RequestHandler):
         self._retirement: asyncio.TimerHandle | None = None
         self._head_since: float | None = self._idle_since
         self._when_writable: Callable[[], None] | None = None
+        self._on_leaving: Callable[[], None] | None = None
         self._head_deadline: asyncio.Handle | None = self._loop.call_later(HEAD_WITHIN, self._look_at_head)
         super().connection_made(transport)
 
@@ -61,6 +63,7 @@ class JsonRequestHandler(RequestHandler):
             self._retirement.cancel()
         if self._head_deadline is not None:
             self._head_deadline.cancel()
+        self._left()
         super().connection_lost(exc)
 
     @property
@@ -127,6 +130,7 @@ class JsonRequestHandler(RequestHandler):
         its last byte or the client's FIN. Over TLS asyncio allows no such delay.
         """
         self._is_half_closed = True
+        self._left()
         if self.transport is None or self.transport.get_extra_info("ssl_object") is not None:
             return False
         if self._waits_for_others:
@@ -134,9 +138,10 @@ class JsonRequestHandler(RequestHandler):
         self._close_after(EOF_TURNS)
         return True
 
-    def wait_for_others(self) -> None:
+    def wait_for_others(self, on_leaving: Callable[[], None] | None) -> None:
         """The answer under way needs somebody else: no client that sends no more gets it, however soon it comes."""
         self._waits_for_others = True
+        self._on_leaving = on_leaving
         if self._is_half_closed:
             if self.transport is not None:
                 self.transport.close()
@@ -148,9 +153,15 @@ class JsonRequestHandler(RequestHandler):
         """aiohttp: the handler has answered, or aiohttp itself has before it was asked (`Expect` of something else)."""
         if isinstance(resp, web.HTTPException):
             resp = self.handle_error(request, 400, message=resp.text)
-        self._waits_for_others = False
+        self._waits_for_others, self._on_leaving = False, None
         self._idle_since = self._loop.time()
         return await super().finish_response(request, resp, start_time)
+
+    def _left(self) -> None:
+        """Tell that the client is gone, before the handler hears of it, which takes some turns of the loop."""
+        callback, self._on_leaving = self._on_leaving, None
+        if callback is not None:
+            callback()
 
     def when_writable(self, callback: Callable[[], None]) -> None:
         """Call `callback` once, as soon as the client has read what makes writing pause (`writing_paused`)."""
@@ -225,13 +236,15 @@ def _is_readable(transport: asyncio.BaseTransport) -> bool:
     return bool(poll.poll(0))
 
 
-def client_must_stay(request: web.BaseRequest) -> None:
+def client_must_stay(request: web.BaseRequest, on_leaving: Callable[[], None] | None = None) -> None:
     """Say that the answer from here on waits for somebody else (an engine, an agent, a free slot).
+
+    `on_leaving` is called once if its client leaves, in the turn in which that is seen.
 
     Its client is gone as soon as it shuts its sending side down. Raises ConnectionResetError if it has already.
     """
     if isinstance(request.protocol, JsonRequestHandler):
-        request.protocol.wait_for_others()
+        request.protocol.wait_for_others(on_leaving)
 
 
 def is_retiring(request: web.BaseRequest) -> bool:
