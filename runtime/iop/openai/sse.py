@@ -58,12 +58,26 @@ class EventSplitter:
         #: a CR is held, or may be one half of a line end
         self._has_cr = False
 
-    def passes_whole(self, data: bytes) -> bool:
-        """Return whether `data` begins and ends with whole pieces, so that nothing of it need be kept.
-
-        True also means that nothing has to be told to this splitter about them.
+    def skip(self, data: bytes) -> bool:
+        """Take bytes whose pieces nobody needs, as `feed` would. False, and nothing taken, where only `feed` can tell
+        how they are cut.
         """
-        return not self._buffer and not self._has_cr and data.endswith(b"\n\n") and b"\r" not in data[-3:]
+        buffer = self._buffer
+        if self._has_cr or b"\r" in data or len(buffer) + len(data) > self._max_event:
+            return False
+        end = data.rfind(b"\n\n")
+        before = data[end - 1 : end] if end > 0 else bytes(buffer[-1:])
+        if before == b"\n" and (end >= 0 or data.startswith(b"\n")):
+            return False  # more than two in a row, or one on each side of the cut
+        if end >= 0:
+            buffer.clear()
+        buffer += data[end + 2 :] if end >= 0 else data
+        self._searched = max(len(buffer) - 1, 0)
+        return True
+
+    def tail(self, count: int) -> bytes:
+        """Return the last bytes of what has no end yet, `count` at most."""
+        return bytes(self._buffer[-count:])
 
     @property
     def pending(self) -> bytes:

@@ -30,6 +30,7 @@ _RESPONSES_HINTS = (
     b"error", b"response.created", b"response.queued", b"response.in_progress",
     b"response.completed", b"response.incomplete", b"response.failed",
 )  # fmt: skip
+_LONGEST_HINT = max(map(len, _CHAT_HINTS + _RESPONSES_HINTS))
 _SEQUENCE_NUMBER = re.compile(rb'"sequence_number"\s*:\s*(\d{1,15})\b')
 _TERMINAL = frozenset({"response.completed", "response.incomplete", "response.failed"})
 
@@ -87,15 +88,15 @@ class StreamWatch:
         self._mark = _CHAT_MARK if is_chat else _RESPONSES_MARK
         self._splitter = EventSplitter()
         self._lost = False
+        #: what is held of an event has a hint in it
+        self._is_wary = False
         #: the engine's own words for its failure, and whether they stood in an error object, which clients raise on
         self._told: ToldError | None = None
         self._told_by_object = False
 
     def feed(self, data: bytes) -> None:
         """Take the bytes that were passed to the client, in order and all of them."""
-        if self.begun and not self._lost and self._splitter.passes_whole(data) and not self._is_marked(data):
-            if self.operation == "responses":
-                self._count(data)
+        if self.begun and not self._lost and not self._is_wary and self._passes(data):
             return
         try:
             pieces, too_large = self._splitter.feed(data), False
@@ -106,6 +107,7 @@ class StreamWatch:
         for piece in pieces:
             self._note(piece)
         self._lost = too_large or (self._lost and not pieces)
+        self._is_wary = self._is_hinted(self._splitter.pending)
 
     def finished_well(self, *, close_delimited: bool) -> bool:
         """Return whether a stream whose transfer ended properly is a whole answer.
@@ -221,12 +223,26 @@ class StreamWatch:
         self.error = self.error or kind == "response.failed"
         self._note_error(event, data)
 
+    def _passes(self, data: bytes) -> bool:
+        """Let bytes pass that hold nothing of interest, whatever events they are cut into; False when they must be
+        read.
+        """
+        held = self._splitter.tail(_LONGEST_HINT)
+        if self._is_hinted(data) or (held and self._is_hinted(held + data[:_LONGEST_HINT])):
+            return False
+        if self.operation == "responses":
+            # a number may be cut in two
+            if held or not data.endswith(b"\n\n"):
+                return False
+            self._count(data)
+        return self._splitter.skip(data)
+
+    def _is_hinted(self, data: bytes) -> bool:
+        return any(map(data.__contains__, self._hints))
+
     def _is_marked(self, piece: bytes) -> bool:
         """Return whether one of the marks stands in these bytes."""
-        for hint in self._hints:
-            if hint in piece:
-                return self._mark.search(piece) is not None
-        return False
+        return self._is_hinted(piece) and self._mark.search(piece) is not None
 
     def _count(self, piece: bytes) -> None:
         for number in _SEQUENCE_NUMBER.findall(piece):

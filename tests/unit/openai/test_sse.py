@@ -166,3 +166,21 @@ def test_a_stream_without_cr_is_cut_behind_each_two_lf(text: bytes, cuts: list[i
 
     *whole, rest = text.split(b"\n\n")
     assert (found, splitter.pending) == ([part + b"\n\n" for part in whole], rest)
+
+
+@given(
+    text=st.text(alphabet="\n\ra:", max_size=24).map(str.encode),
+    cuts=st.lists(st.integers(0, 24), max_size=6),
+    skipped=st.sets(st.integers(0, 6)),
+)
+def test_skipping_leaves_what_feeding_would_leave(text: bytes, cuts: list[int], skipped: set[int]) -> None:
+    """Whichever parts are skipped, where that can be: what is held, and how what comes next is cut, is the same."""
+    marks = [0, *sorted(min(cut, len(text)) for cut in cuts), len(text)]
+    fed, skipping = EventSplitter(), EventSplitter()
+    for number, (start, end) in enumerate(itertools.pairwise(marks)):
+        part = text[start:end]
+        pieces = fed.feed(part)
+        if number not in skipped or not skipping.skip(part):
+            assert skipping.feed(part) == pieces
+        assert (skipping.pending, skipping.held) == (fed.pending, fed.held)
+    assert skipping.feed(b"\n\nx\n\n") == fed.feed(b"\n\nx\n\n")
