@@ -11,7 +11,7 @@ from typing import Protocol, cast
 
 from iop.link.errors import WireError
 from iop.link.frames import BodyFrame
-from iop.link.messages import Credit, End, Message, Pong
+from iop.link.messages import Cancel, Credit, End, Message, Pong
 from iop.link.session import Role, Session
 from iop.transport.outbox import Outbox
 from iop.transport.seldom import Seldom
@@ -91,6 +91,8 @@ class LinkConnection(asyncio.Protocol):
         """
         if self.lost is None:
             self._write(self._session.send(message))
+            if isinstance(message, Cancel) and self._out is not None:
+                self._out.flush()  # the engine goes on meanwhile, and what follows in this turn is only tidying up
             if self._senders and isinstance(message, End):
                 self._wake(message.run)
 

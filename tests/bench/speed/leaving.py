@@ -17,6 +17,8 @@ PHASES = {
     "before first chunk": ("-s", 1, "-x", "hold=6000 n=5", "-A", 300),
 }
 CLIENTS = 20
+#: seconds after the clients have left in which this program takes no CPU from those who are measured
+HANDS_OFF = 0.3
 
 
 def cancel(session: Session, peer: Running, round_: int) -> None:
@@ -29,6 +31,7 @@ def cancel(session: Session, peer: Running, round_: int) -> None:
             rig.ask("/reset")
             dump = rig.folder / "cancel"
             rig.shoot(peer, "-c", CLIENTS, "-n", CLIENTS, "-T", 12, "-D", dump, *options)
+            time.sleep(HANDS_OFF)
             rig.idle(10.0)
             return _seen(dump, {one[0]: one for one in rig.ask("/log")})
 

@@ -36,7 +36,7 @@ QUEUING = ("haproxy", "iop", "iop-logged")
 class Plan:
     """`rounds` holds where `once` does not name the measure; `only`: peers of a measure, where not all.
 
-    `patience` is that of a Session.
+    `patience` is that of a Session; `often`: rounds of a measure, where they are others.
     """
 
     peers: Sequence[str]
@@ -47,10 +47,12 @@ class Plan:
     once: Sequence[str] = ()
     only: Mapping[str, Sequence[str]] = field(default_factory=dict)
     patience: float = 900.0
+    often: Mapping[str, int] = field(default_factory=dict)
 
     def narrowed(self, peers: Sequence[str] | None, tests: Sequence[str] | None, rounds: int | None) -> Self:
         """The same for less, or for other rounds; None leaves it."""
-        return replace(self, peers=peers or self.peers, tests=tests or self.tests, rounds=rounds or self.rounds)
+        chosen = replace(self, peers=peers or self.peers, tests=tests or self.tests)
+        return replace(chosen, rounds=rounds, often={}) if rounds else chosen
 
     def without(self, peers: Collection[str]) -> Self:
         """The same with these peers left out."""
@@ -62,7 +64,7 @@ class Plan:
 
     def rounds_of(self, test: str) -> int:
         """How often a measure is taken."""
-        return 1 if test in self.once else self.rounds
+        return 1 if test in self.once else self.often.get(test, self.rounds)
 
 
 FULL = Plan(list(PEERS), MEASURES, 5, 2.0, (1, 10, 64), once=("features", "mem"))
@@ -76,6 +78,7 @@ QUICK = Plan(
         "big_up": ["direct", "iop"], "big_down": ["nginx-2hop", "iop"],
     },
     patience=45.0,
+    often={"cancel": 7},  # short, and a matter of when the system wakes whom
 )  # fmt: skip
 
 
