@@ -26,20 +26,21 @@ NODE = "runtime/iop/commands/node.py"
 FAULTS = """
 def _fault(node: str) -> None:
     import os
-    import aiohttp
+    from iop.transport.engine_answer import EngineError
+    from iop.transport.engine_http import EngineHttp
 
     if node == "gx10-vllm-node":
         raise SystemExit("it crashes")
     if node == "onexplayer-lemonade-node":
         os.environ["IOP_RELEASE_ID"] = "another"
-    plain = aiohttp.ClientSession._request
+    plain = EngineHttp.request
 
     async def refuse(self, method, *args, **more):
         if method == "POST":
-            raise aiohttp.ClientConnectionError("no way")
+            raise EngineError("unreachable", "no way")
         return await plain(self, method, *args, **more)
 
-    aiohttp.ClientSession._request = refuse
+    EngineHttp.request = refuse
 
 
 """
