@@ -148,14 +148,21 @@ class Pool:
         self._about_lease(EffectType.RETURNED, held, reason=reason)
         self._show_life(held.provider, now)
 
-    def cut_link(self, node: Node, now: float, *, adopted_only: bool) -> None:
-        """End what is still held through a node's lost link. Work whose shell settles it itself may be left alone."""
-        for held in [held for held in self.held.values() if held.lease.node_id == node.id]:
+    def cut_link(self, node: Node, now: float, *, adopted_only: bool) -> list[Provider]:
+        """End what is still held through a node's lost link. Work whose shell settles it itself may be left alone.
+
+        Returns the providers of it: a refresh may have given one to another node, where its slot is free now.
+        """
+        cut = [held for held in self.held.values() if held.lease.node_id == node.id]
+        if adopted_only:
+            cut = [held for held in cut if held.request is None]
+        for held in cut:
             if held.request is None:
                 self.close(held, Outcome.FAILED, "link_lost", now)
-            elif not adopted_only:
+            else:
                 error = refusals.unreachable(held.request.model, {held.provider.id: "link_lost"})
                 self.close(held, Outcome.FAILED, "link_lost", now, error)
+        return [held.provider for held in cut]
 
     def dispatch(self, opened: Iterable[Provider], now: float) -> None:
         """Hand free slots of these providers over, earliest arrival first.

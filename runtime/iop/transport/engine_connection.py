@@ -6,25 +6,32 @@ from typing import cast
 
 from iop.transport.engine_answer import EngineAnswer, EngineError
 from iop.transport.engine_reader import FIRST_FINAL, AnswerReader
+from iop.transport.unread import is_readable
 
 #: bytes of a request that are handed to the transport at once; more wait until these are written
 _PIECE = 64 * 1024
 
 
 class EngineConnection(asyncio.Protocol):
-    """A connected socket. `on_idle` is called when an exchange has left it fit for another, `on_gone` at its end.
+    """A connected socket. `on_idle` is called when an exchange has left it fit for another, `on_gone` at its end, and
+    `on_stray` when its engine sent what nobody had asked for, or an answer that began with such bytes.
 
     `closed` is done once the socket is closed.
     """
 
     def __init__(
-        self, on_idle: Callable[["EngineConnection"], None], on_gone: Callable[["EngineConnection"], None]
+        self,
+        on_idle: Callable[["EngineConnection"], None],
+        on_gone: Callable[["EngineConnection"], None],
+        on_stray: Callable[[], None],
     ) -> None:
         self.closed = asyncio.get_running_loop().create_future()
         #: when its last exchange ended, in the loop's time
         self.idle_since = 0.0
         self._on_idle = on_idle
         self._on_gone = on_gone
+        self._on_stray = on_stray
+        self._was_used = False
         self._transport: asyncio.Transport | None = None
         self._reader = AnswerReader()
         self._answer: EngineAnswer | None = None
@@ -35,7 +42,12 @@ class EngineConnection(asyncio.Protocol):
 
     @property
     def usable(self) -> bool:
-        """True until it is known to be closing."""
+        """True until it is known to be closing, or to have bytes that belong to no exchange."""
+        transport = self._transport
+        return transport is not None and not transport.is_closing() and not is_readable(transport)
+
+    @property
+    def _is_open(self) -> bool:
         return self._transport is not None and not self._transport.is_closing()
 
     def ask(self, head: bytes, body: bytes) -> EngineAnswer:
@@ -83,6 +95,10 @@ class EngineConnection(asyncio.Protocol):
         if self._transport is not None and not self.closed.done():
             self._transport.abort()
 
+    def cut(self) -> None:
+        """End the connection at once; who waits for the rest of an answer is told."""
+        self._fail(self._lost("the connection was given up here"))
+
     # asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -93,6 +109,8 @@ class EngineConnection(asyncio.Protocol):
         """asyncio: bytes came."""
         answer, reader = self._answer, self._reader
         if answer is None:  # nobody asked for anything
+            if self._was_used and self._is_open and not self._half_closed:
+                self._on_stray()
             self.abort()
             return
         body = reader.feed(data)
@@ -106,6 +124,8 @@ class EngineConnection(asyncio.Protocol):
         if reader.done:
             self._end(answer)
         elif reader.fault is not None:
+            if self._was_used and not answer.status:
+                self._on_stray()  # what stands here may be the rest of the answer before
             self._fail(EngineError("broken", reader.fault))
 
     def eof_received(self) -> None:
@@ -139,17 +159,19 @@ class EngineConnection(asyncio.Protocol):
     # internals
 
     def _write_more(self) -> None:
-        while self._unsent and self._writable and self.usable and self._transport is not None:
+        while self._unsent and self._writable and self._is_open and self._transport is not None:
             piece, self._unsent = self._unsent[:_PIECE], self._unsent[_PIECE:]
             self._transport.write(piece)
 
     def _end(self, answer: EngineAnswer) -> None:
         """The answer came to its own end."""
         assert self._transport is not None
-        self._answer = None
+        self._answer, self._was_used = None, True
+        if self._reader.strayed:
+            self._on_stray()
         answer.end()
         is_sent = not self._unsent and self._transport.get_write_buffer_size() == 0
-        if self._reader.keep and is_sent and not self._half_closed and self.usable:
+        if self._reader.keep and is_sent and not self._half_closed and self._is_open:
             self.resume()
             self._on_idle(self)
         else:

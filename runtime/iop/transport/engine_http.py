@@ -7,6 +7,7 @@ and nothing is redirected, decoded or remembered; how many requests run at once 
 """
 
 import asyncio
+import logging
 import ssl
 from collections.abc import Sequence
 from functools import cache
@@ -20,12 +21,17 @@ from iop.transport.engine_answer import EngineAnswer, EngineError
 from iop.transport.engine_connection import EngineConnection
 from iop.transport.engine_url import http_url
 
+_log = logging.getLogger(__name__)
+
 Headers = Sequence[tuple[str, str]]
 
 #: seconds for DNS, TCP and TLS together; an engine that is there accepts within one
 CONNECT_TIMEOUT = 10.0
 #: seconds that a connection may be idle and still be used; servers close theirs after five (uvicorn) or more
 KEPT_FOR = 2.0
+#: seconds after a request in which the loss of a used connection means that its engine had closed it before; later it
+#: means that the engine worked on the request and failed
+CLOSED_WITHIN = 1.0
 #: seconds between two looks for connections that were idle for too long
 _SWEEP = 1.0
 #: seconds after which a second address of the engine is tried beside the first (RFC 8305)
@@ -68,7 +74,7 @@ class EngineHttp:
             try:
                 return await _asked(kept, head, body, within)
             except EngineError as error:
-                if error.failure != "reset":
+                if error.failure != "reset" or loop.time() - began > CLOSED_WITHIN:
                     raise
         async with asyncio.timeout(None if within is None else began + within - loop.time()):
             return await _asked(await self._connect(url), head, body, None)
@@ -80,7 +86,7 @@ class EngineHttp:
             self._sweeper = None
         self._idle.clear()
         for connection in tuple(self._connections):
-            connection.abort()
+            connection.cut()
         if self._connections:
             await asyncio.wait([connection.closed for connection in self._connections])
 
@@ -112,7 +118,7 @@ class EngineHttp:
         sock = await start_connection(await _addresses(host, port), happy_eyeballs_delay=_NEXT_ADDRESS)
         try:
             _, connection = await loop.create_connection(
-                lambda: EngineConnection(self._rest, self._gone),
+                lambda: EngineConnection(self._rest, self._gone, self._stray),
                 sock=sock,
                 ssl=tls,
                 server_hostname=host.rstrip(".") if tls else None,
@@ -148,6 +154,18 @@ class EngineHttp:
         self._connections.discard(connection)
         if connection in self._idle:
             self._idle.remove(connection)
+
+    def _stray(self) -> None:
+        """Keep no connections any more: an engine that sends more than it was asked for would mix up its answers."""
+        if self._keep:
+            self._keep = 0
+            _log.warning(
+                "an engine sent bytes behind an answer's end: it gets a connection for each request from now on",
+                extra={"fields": {"reason": "engine_stray_bytes"}},
+            )
+        for connection in tuple(self._idle):
+            connection.abort()
+        self._idle.clear()
 
     def _sweep(self) -> None:
         """Close what was idle for too long: the oldest are first."""

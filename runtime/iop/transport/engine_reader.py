@@ -17,6 +17,7 @@ class AnswerReader:
     touched   at least one byte of it came
     done      it came to its own end: one that ends with its connection never does
     keep      only if `done`: the connection can carry another exchange, and no byte came after the end
+    strayed   bytes came behind an answer after which the connection could have been kept
     fault     what was no HTTP, else None
     """
 
@@ -33,7 +34,7 @@ class AnswerReader:
         """Wait for the next answer."""
         self.status = 0
         self.headers: list[tuple[bytes, bytes]] = []
-        self.touched = self.done = self.keep = False
+        self.touched = self.done = self.keep = self.strayed = False
         self.fault: str | None = None
         self._head_size = 0
         self._dry = 0
@@ -47,7 +48,7 @@ class AnswerReader:
         except HttpParserUpgrade:
             self.keep = False
         except HttpParserError as error:
-            self.keep = False
+            self._stop_keeping()
             if not self.done:
                 self.fault = self._too_large() or f"the answer is not HTTP: {error}"
         if self._dry > MAX_HEAD and not self.done:
@@ -64,7 +65,7 @@ class AnswerReader:
     def on_message_begin(self) -> None:
         """httptools: a status line begins."""
         if self.done:
-            self.keep = False
+            self._stop_keeping()
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """httptools: a header line, or a trailer."""
@@ -96,6 +97,10 @@ class AnswerReader:
         if self.status and not self.done:
             self.done = True
             self.keep = self._parser.should_keep_alive()  # right only here
+
+    def _stop_keeping(self) -> None:
+        self.strayed = self.strayed or self.keep
+        self.keep = False
 
     def _too_large(self, size: int | None = None) -> str | None:
         is_too_large = (self._head_size if size is None else size) > MAX_HEAD

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import select
 from collections.abc import Callable
 
 from aiohttp import web
@@ -11,6 +10,7 @@ from aiohttp.web_protocol import RequestHandler
 from iop.domain.errors import BadRequest, IopError
 from iop.openai import errors
 from iop.transport.http_border import request_id
+from iop.transport.unread import is_readable
 
 _log = logging.getLogger(__name__)
 
@@ -99,7 +99,7 @@ class JsonRequestHandler(RequestHandler):
         if self._head_since is None or self.transport is None:
             return
         left = self._head_since + HEAD_WITHIN - self._loop.time()
-        if left <= 0 and _is_readable(self.transport):  # this process is late, not the client
+        if left <= 0 and is_readable(self.transport):  # this process is late, not the client
             left = min(HEAD_WITHIN, ON_ITS_WAY)
         if left > 0:
             self._head_deadline = self._loop.call_later(left, self._look_at_head)
@@ -116,7 +116,7 @@ class JsonRequestHandler(RequestHandler):
             return
         idle_until, now = self._idle_since + self._idle_for, self._loop.time()
         # a process that had to wait for its turn finds this timer due, and bytes of a request that it has not read yet
-        if self._waiter is None or self._waiter.done() or _is_readable(self.transport):
+        if self._waiter is None or self._waiter.done() or is_readable(self.transport):
             self._look_at(now + min(self._idle_for, ON_ITS_WAY))
         elif now < idle_until:
             self._look_at(idle_until)
@@ -224,16 +224,6 @@ class JsonRequestHandler(RequestHandler):
         response = web.Response(status=status, body=errors.envelope(error), headers=told)
         response.force_close()
         return response
-
-
-def _is_readable(transport: asyncio.BaseTransport) -> bool:
-    """Return whether the kernel has bytes (or an end) of the peer that nobody has read yet."""
-    sock = transport.get_extra_info("socket")
-    if sock is None or sock.fileno() < 0 or not hasattr(select, "poll"):  # Windows has none, and passes no sockets
-        return False
-    poll = select.poll()
-    poll.register(sock.fileno(), select.POLLIN)
-    return bool(poll.poll(0))
 
 
 def client_must_stay(request: web.BaseRequest, on_leaving: Callable[[], None] | None = None) -> None:

@@ -2,8 +2,10 @@
 
 import pytest
 
+from iop.domain.admission import Admission
 from iop.domain.effects import Effect, EffectType, Load, Outcome
 from iop.domain.snapshots import NodeState, ProviderState
+from iop.domain.specs import Ask, LineBounds, PoolSpec, ProviderSpec
 from tests.fakes.desk import Desk, pool_of, terse
 
 
@@ -241,3 +243,34 @@ def test_a_nodes_state_is_told_without_a_picture_of_all() -> None:
     desk.do("node_lost", "n-a", 1)
     assert desk.admission.node_state("n-a") is NodeState.OFFLINE
     assert desk.admission.node_state("unknown") is None
+
+
+def _moved(*, adopted: bool) -> Admission:
+    """Provider p has one slot, which is held through n1; a refresh has given p to n2, and r2 waits for it."""
+    admission = Admission()
+    admission.configure(_one_provider_on("n1"), 0.0)
+    admission.node_connected("n1", 1, 0.0, [("p", "old")] if adopted else [])
+    admission.node_connected("n2", 1, 0.0)
+    admission.provider_health("p", True, None, 0.0)
+    if not adopted:
+        admission.ask(Ask("r1", "m"), 1.0)
+    admission.ask(Ask("r2", "m"), 1.0)
+    admission.configure(_one_provider_on("n2"), 2.0)
+    return admission
+
+
+def _one_provider_on(node: str) -> PoolSpec:
+    return PoolSpec((ProviderSpec("p", node, 1),), {"m": ("p",)}, LineBounds(9, 60, 60))
+
+
+def test_the_slot_of_a_provider_that_moved_is_handed_on_when_its_old_node_is_lost() -> None:
+    """Adopted work ends with the old node's link; the slot it held belongs to the new node's provider, and is free."""
+    effects = _moved(adopted=True).node_lost("n1", 1, 3.0)
+    assert [effect.request_id for effect in effects if effect.type is EffectType.GRANTED] == ["r2"]
+
+
+def test_the_slot_of_a_provider_that_moved_is_handed_on_when_its_old_node_comes_anew() -> None:
+    """What was held through the older link ends as failed; who waits gets the slot on the new node."""
+    effects = _moved(adopted=False).node_connected("n1", 2, 3.0)
+    granted = [effect.lease for effect in effects if effect.type is EffectType.GRANTED]
+    assert [(lease.request_id, lease.node_id) for lease in granted if lease is not None] == [("r2", "n2")]

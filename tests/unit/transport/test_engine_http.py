@@ -190,6 +190,57 @@ async def test_an_idle_connection_on_which_bytes_come_is_dropped():
         assert up.connections == 2
 
 
+async def test_bytes_that_nobody_has_read_yet_are_not_the_next_answer():
+    """A second answer that lies in the socket while this process was busy belongs to no request of ours."""
+    async with FakeUp(Steps(response())) as up, asyncio.timeout(DEADLINE):
+        http = EngineHttp(up.url)
+        await post(http)
+        await up.requests[0].send(response(404, b"evil"))  # the loop has no turn to read it
+        assert await post(http) == b"{}"
+        await http.close()
+        assert (len(up.requests), up.connections) == (2, 2)
+
+
+@pytest.mark.parametrize("sent", [response() + b"x", response() + response(404, b"[]")])
+async def test_an_engine_that_says_too_much_gets_a_connection_for_each_request(sent, caplog):
+    """Once seen, nothing of it is kept any more, and the log says so once."""
+    async with FakeUp(Steps(sent, response())) as up:
+        http = EngineHttp(up.url)
+        for _ in range(4):
+            assert await post(http) == b"{}"
+        await http.close()
+        assert (len(up.requests), up.connections) == (4, 4)
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+
+
+async def test_the_rest_of_an_answer_spoils_one_request_at_most():
+    """An engine whose length is too small: what it sends late ends the connection, and no further one is shared."""
+    async with FakeUp(Steps(response(), b" tail" + response(), response())) as up:
+        http = EngineHttp(up.url)
+        await post(http)
+        with pytest.raises(EngineError) as caught:
+            await post(http)
+        assert caught.value.failure == "broken"
+        for _ in range(3):
+            assert await post(http) == b"{}"
+        await http.close()
+        assert (len(up.requests), up.connections) == (5, 4)
+
+
+async def test_who_waits_for_an_answer_is_told_when_its_client_is_closed():
+    """Neither the head nor the rest of a body is waited for."""
+    async with FakeUp(Steps(stream_head() + chunk(b"{}"), stream_head() + chunk(b"{}"))) as up:
+        http = EngineHttp(up.url)
+        answer = await http.request("POST", "responses", (), b"{}")
+        reading = asyncio.ensure_future(read_all(answer))
+        await asyncio.sleep(0)
+        async with asyncio.timeout(DEADLINE):
+            await http.close()
+            with pytest.raises(EngineError) as caught:
+                await reading
+        assert caught.value.failure == "broken"
+
+
 async def test_an_engine_that_closes_its_idle_connections_fails_no_request():
     """Each time it closes, the next request goes by a new connection."""
     async with FakeUp(Steps(response())) as up, asyncio.timeout(DEADLINE):
@@ -210,6 +261,18 @@ async def test_a_used_connection_that_is_lost_before_a_byte_is_asked_again_once(
         assert [await post(http), await post(http)] == [b"{}", b"again"]
         await http.close()
         assert (len(up.requests), up.connections) == (3, 2)
+
+
+async def test_a_used_connection_that_is_lost_after_a_while_is_not_asked_again(monkeypatch):
+    """The engine has worked on that request: it is for the line to say where it goes next."""
+    monkeypatch.setattr(engine_http, "CLOSED_WITHIN", -1.0)
+    async with FakeUp(Steps(response(), "close", response())) as up:
+        http = EngineHttp(up.url)
+        await post(http)
+        with pytest.raises(EngineError) as caught:
+            await post(http)
+        await http.close()
+        assert (caught.value.failure, len(up.requests)) == ("reset", 2)
 
 
 @pytest.mark.parametrize("how", ["close", "reset"])
