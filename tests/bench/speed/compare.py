@@ -9,6 +9,7 @@ usage, 3 when this machine cannot carry the benchmark, 130 when stopped.
 """
 
 import argparse
+import itertools
 import json
 import os
 import resource
@@ -17,6 +18,7 @@ import signal
 import sys
 from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from types import FrameType
 
 from tests.bench.speed import plans
@@ -70,9 +72,10 @@ def run(plan: Plan, say: Callable[[str], None], *, whole: bool) -> list[Verdict]
     """Measure (whole: the scale of the line, too), write the results, stop everything. Raises NoTool, NotUp."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(65535, hard) if hard > 0 else 65535, hard))
-    name = f"{datetime.now(UTC):%Y%m%d-%H%M%S}"
-    rig = Rig(built(), BENCH / f"tmp-{name}-{os.getpid()}")
-    session = Session(rig, BENCH / f"{name}.jsonl", say, plan.seconds, plan.connections, plan.patience)
+    tools = built()
+    out = begun(BENCH, f"{datetime.now(UTC):%Y%m%d-%H%M%S}")
+    rig = Rig(tools, BENCH / f"tmp-{out.stem}-{os.getpid()}")
+    session = Session(rig, out, say, plan.seconds, plan.connections, plan.patience)
     try:
         missing = install(plan.peers, say)
         for peer, reason in missing.items():
@@ -86,12 +89,25 @@ def run(plan: Plan, say: Callable[[str], None], *, whole: bool) -> list[Verdict]
     for row in more:
         session.add(row)
     rows = Rows(session.rows)
-    verdicts = [*judge(rows, GOALS), *scale]
+    verdicts = [*judge(rows, GOALS, plan.measures), *scale]
     known = versions([one for one in plan.peers if one in rows.peers()])
     session.out.with_suffix(".md").write_text(page(rows, verdicts, machine(), known), encoding="utf-8")
     session.out.with_suffix(".svg").write_text(picture(rows, verdicts), encoding="utf-8")
     say(f"results: {session.out.with_suffix('')}.md, .svg, .jsonl")
     return verdicts
+
+
+def begun(folder: Path, name: str) -> Path:
+    """A new file `<name>.jsonl` of this run alone; with a number after the name where another run has that one."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for number in itertools.count(1):
+        path = folder / f"{name}{f'-{number}' if number > 1 else ''}.jsonl"
+        try:
+            path.open("x", encoding="utf-8").close()
+        except FileExistsError:
+            continue
+        return path
+    raise AssertionError("unreachable")
 
 
 def _say_to(write: Callable[[str], int]) -> Callable[[str], None]:

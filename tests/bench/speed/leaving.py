@@ -22,7 +22,10 @@ HANDS_OFF = 0.3
 
 
 def cancel(session: Session, peer: Running, round_: int) -> None:
-    """20 clients leave in each phase: when the engine sees it. `never`: it ran to its end all the same."""
+    """20 clients leave in each phase: when the engine sees it. `never`: it ran to its end all the same.
+
+    Those that are in none of `seen`, `never` and `absent` did not come to leave: they had another end before.
+    """
     for phase, options in PHASES.items():
 
         def act(options: tuple[object, ...] = options) -> Facts:
@@ -36,7 +39,8 @@ def cancel(session: Session, peer: Running, round_: int) -> None:
             return _seen(dump, {one[0]: one for one in rig.ask("/log")})
 
         facts = session.quietly(act)
-        told = f"{phase}: {facts['p50_ms']}/{facts['max_ms']} ms, never {facts['never']}, absent {facts['absent']}"
+        seen = f"seen {facts['seen']} of {CLIENTS}, never {facts['never']}, absent {facts['absent']}"
+        told = f"{phase}: {facts['p50_ms']}/{facts['max_ms']} ms, {seen}"
         session.record("cancel", peer, round_, told, phase=phase, **facts)
     session.rig.idle()
 
@@ -59,6 +63,14 @@ def _seen(dump: Path, log: dict[int, list[int]]) -> Facts:
     }  # fmt: skip
 
 
+def unseen(facts: Facts) -> int:
+    """Of the clients of one phase: whose leaving the engine did not see.
+
+    One that did not come to leave (refused, cut, or answered too soon) is one of them: it proves nothing.
+    """
+    return max(facts["never"] + facts["absent"], CLIENTS - facts["seen"])
+
+
 def stalled(session: Session, peer: Running, round_: int) -> None:
     """One client opens a stream of 200 MB and reads nothing: what the peer swallows, and what others get meanwhile."""
 
@@ -78,7 +90,8 @@ def stalled(session: Session, peer: Running, round_: int) -> None:
         rig.idle(5.0)
         return {
             "before_mb": before, "growth_mb": round(max(early, late) - before, 2), "rps_alone": alone["rps"],
-            "rps_beside": beside["rps"], "bad": beside["n"] - beside["ok"], "reaches_engine": blocked,
+            "rps_beside": beside["rps"], "bad": sum(one["n"] - one["ok"] for one in (alone, beside)),
+            "reaches_engine": blocked,
         }  # fmt: skip
 
     facts = session.quietly(act)

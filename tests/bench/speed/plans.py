@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Self
 
 from tests.bench.speed import capacity, leaving, measures
+from tests.bench.speed.judging import Goal
 from tests.bench.speed.measures import Measure
 from tests.bench.speed.peers import PEERS
 from tests.bench.speed.rig import NotUp, Running
@@ -61,6 +62,12 @@ class Plan:
     def asks(self, peer: str, test: str) -> bool:
         """The peer takes part in the measure."""
         return (peer, test) not in SPARED and peer in self.peers and peer in self.only.get(test, self.peers)
+
+    def measures(self, goal: Goal) -> bool:
+        """It is to measure the goal: all that the goal needs is in it. Correctness is a part of every run."""
+        return goal.kind == "correctness" or all(
+            test in self.tests and self.asks(peer, test) for test, peer in goal.needs()
+        )
 
     def rounds_of(self, test: str) -> int:
         """How often a measure is taken."""

@@ -8,12 +8,19 @@ from tests.bench.speed.judging import Verdict
 
 
 def one_line(verdicts: Sequence[Verdict]) -> str:
-    """Each goal with its number and whether it is reached; speed that was not measured is left out."""
-    shown = [one for one in verdicts if one.measured or one.goal.kind == "correctness"]
-    parts = [f"{one.goal.name} {f'{one.told} ' if one.measured else ''}{one.word}" for one in shown]
+    """Each goal with its number and whether it is reached; only what was not to be measured is left out."""
+    shown = [one for one in verdicts if one.measured or one.planned]
+    parts = [_told(one) for one in shown]
     if noisy := [one.goal.name for one in shown if not one.quiet]:
         parts.append(f"the machine was not quiet: {', '.join(noisy)} had no undisturbed round")
     return " · ".join(parts)
+
+
+def _told(one: Verdict) -> str:
+    """As in `cancel 1.9/2.3 ms pass`."""
+    if one.measured:
+        return f"{one.goal.name} {one.told} {one.word}"
+    return f"{one.goal.name} {one.word}{f' ({one.reason})' if one.reason else ''}"
 
 
 def exit_code(verdicts: Sequence[Verdict]) -> int:
@@ -27,6 +34,7 @@ def as_data(verdicts: Sequence[Verdict]) -> dict[str, Any]:
         {
             "name": one.goal.name, "measure": one.goal.measure, "kind": one.goal.kind, "unit": one.goal.unit,
             "told": one.told, "verdict": one.word, "quiet": one.quiet, "fatal": one.fatal,
+            "planned": one.planned, "reason": one.reason,
             "parts": [
                 {"mark": part.mark, "at_least": part.at_least, **({} if value is None else asdict(value))}
                 for part, value in zip(one.goal.parts, one.values, strict=True)

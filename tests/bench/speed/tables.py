@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tests.bench.speed.judging import Part, Verdict
-from tests.bench.speed.leaving import PHASES
+from tests.bench.speed.leaving import PHASES, unseen
 from tests.bench.speed.processes import QUIET
 from tests.bench.speed.summing import one_line
 from tests.bench.speed.values import Pick, Row, Rows, Value
@@ -38,7 +38,7 @@ def _peaks(rows: Sequence[Row]) -> str:
 
 
 def _never(rows: Sequence[Row]) -> str:
-    return str(sum(row["never"] + row["absent"] for row in rows))
+    return str(sum(unseen(row) for row in rows))
 
 
 _BAD = (("without answer", _bad),)
@@ -72,7 +72,7 @@ TABLES: Sequence[Table] = (
     *(
         Table(f"A client leaves, {phase}: ms until the engine sees it", "cancel",
               (("p50 ms", "p50_ms", 2), ("slowest ms", "max_ms", 2)), {"phase": phase}, None,
-              (("ran on all the same", _never),))
+              (("not seen", _never),))
         for phase in PHASES
     ),
     Table("Memory (PSS)", "mem",

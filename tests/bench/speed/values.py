@@ -1,7 +1,7 @@
 """What the rows of a run say about a measure: a median over the quiet rounds, with the least and the most of them."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Any
 
@@ -15,13 +15,17 @@ Pick = str | Callable[[Row], float | None]
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """`value` is the median of `rounds` rounds, `low` and `high` their ends. `quiet`: others left the machine alone."""
+    """`value` is the median of `rounds` rounds, `low` and `high` their ends. `quiet`: others left the machine alone.
+
+    `calm`, where it is the worst of several and was not measured in quiet: the worst of those that were.
+    """
 
     value: float
     low: float
     high: float
     rounds: int
     quiet: bool = True
+    calm: float | None = None
 
 
 @dataclass(frozen=True)
@@ -77,6 +81,19 @@ class Rows:
         return self.compared(lambda one, two: one - two, pick, test, peers, **keys)
 
 
+@dataclass(frozen=True)
+class Asked(Rows):
+    """No rows; it remembers of which measures and peers they were wanted."""
+
+    rows: Sequence[Row] = ()
+    wanted: set[tuple[str, str]] = field(default_factory=set)
+
+    def of(self, test: str, peer: str, **keys: object) -> list[Row]:
+        """None; (test, peer) is wanted."""
+        self.wanted.add((test, peer))
+        return super().of(test, peer, **keys)
+
+
 def summary(rounds: Iterable[tuple[float | None, bool]]) -> Value | None:
     """Of (number, whether it was quiet) per round: the quiet ones, or all where none was."""
     known = [(number, quiet) for number, quiet in rounds if number is not None]
@@ -87,11 +104,18 @@ def summary(rounds: Iterable[tuple[float | None, bool]]) -> Value | None:
 
 
 def worst(values: Iterable[Value | None]) -> Value | None:
-    """The greatest of several; None when one of them is missing."""
-    known = list(values)
-    if not known or None in known:
+    """The greatest of several; None when one of them is missing.
+
+    A noisy one is told when it is the greatest, but it hides no quiet one: the greatest of those goes along as `calm`,
+    and is held to the mark by itself.
+    """
+    asked = list(values)
+    known = [one for one in asked if one is not None]
+    if not known or len(known) < len(asked):
         return None
-    return max((one for one in known if one is not None), key=lambda one: one.value)
+    greatest = max(known, key=lambda one: one.value)
+    calm = max((one.value for one in known if one.quiet), default=None)
+    return greatest if greatest.quiet else replace(greatest, calm=calm)
 
 
 def _quiet(row: Row) -> bool:

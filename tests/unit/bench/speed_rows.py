@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from tests.bench.speed.leaving import PHASES
+from tests.bench.speed.leaving import CLIENTS, PHASES
 
 Row = dict[str, Any]
 ROUNDS = 5
@@ -41,14 +41,23 @@ def _each(round_: int) -> list[Row]:
         {"test": "big_down", "peer": peer, "load": _load(mb_s=500), "growth_mb": 1.0} for peer in ("nginx-2hop", "iop")
     ]
     rows += [
-        {"test": "cancel", "peer": "iop", "phase": phase, "never": 0, "absent": 0, "p50_ms": 1.9, "max_ms": 2.3}
+        {
+            "test": "cancel",
+            "peer": "iop",
+            "phase": phase,
+            "seen": CLIENTS,
+            "never": 0,
+            "absent": 0,
+            "p50_ms": 1.9,
+            "max_ms": 2.3,
+        }
         for phase in PHASES
     ]
     full = {"peer": "iop", "peaks": [4, 3, 3], "times_ideal": 1.003, "places_late": 6}
     rows += [{"test": "bursts", "count": count, "load": _load(count), **full} for count in (11, 40, 200)]
     rows += [{"test": "turns", "count": 1000, "load": _load(1000), **full}]
-    rows += [{"test": "left", "peer": "iop", "left": 10, "dispatched": 0, "peaks": [4, 3, 3]}]
-    rows += [{"test": "slow", "peer": "iop", "growth_mb": 1.0, "rps_alone": 1000, "rps_beside": 990}]
+    rows += [{"test": "left", "peer": "iop", "left": 10, "dispatched": 0, "blockers_ok": 10, "peaks": [4, 3, 3]}]
+    rows += [{"test": "slow", "peer": "iop", "growth_mb": 1.0, "rps_alone": 1000, "rps_beside": 990, "bad": 0}]
     return [{**row, "round": round_, "others_cores": 0.0} for row in rows]
 
 
@@ -57,9 +66,11 @@ def _ends(p50: float) -> Row:
 
 
 def healthy() -> list[Row]:
-    """Five quiet rounds, and memory once."""
+    """Five quiet rounds; memory and features once."""
     memory = {"test": "mem", "peer": "iop", "round": 0, "idle_mb": 39, "kb_stream": 13.5, "load": _load(1000)}
-    return [memory, *(row for round_ in range(ROUNDS) for row in _each(round_))]
+    answers = dict.fromkeys(("chat", "chat stream", "responses", "responses stream"), True)
+    features = {"test": "features", "peer": "iop", "round": 0, "answers": answers}
+    return [memory, features, *(row for round_ in range(ROUNDS) for row in _each(round_))]
 
 
 def spoiled(test: str, spoil: Callable[[Row], object], *, peer: str = "iop", rounds: int = ROUNDS) -> list[Row]:

@@ -7,7 +7,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from tests.bench.speed import plans, scale
+from tests.bench.speed import line, plans, scale
+from tests.bench.speed.compare import begun
 from tests.bench.speed.goals import GOALS
 from tests.bench.speed.judging import Part, Verdict, judge
 from tests.bench.speed.measures import Measure
@@ -152,29 +153,73 @@ def test_goals_of_the_line_stand_beside_the_others() -> None:
     assert exit_code([missed]) == 0
 
 
-def _line_says(monkeypatch: pytest.MonkeyPatch, output: str) -> tuple[list[Row], list[Verdict]]:
-    done = subprocess.CompletedProcess([], 0, output, "it broke")
+COST = {"test": "cost", "what": "10000 : 10", "value": 1.2, "unit": "times"}
+#: what the line's own program prints when all is well
+WHOLE = [COST, *({**COST, "test": test, "what": what, "goal": goal} for (test, what), goal in line.GOALS.items())]
+
+
+def _line_says(
+    monkeypatch: pytest.MonkeyPatch, rows: list[Row], code: int, more: str = ""
+) -> tuple[list[Row], list[Verdict]]:
+    output = "".join(f"{json.dumps(row)}\n" for row in rows) + more
+    done = subprocess.CompletedProcess([], code, output, "it\nbroke")
     monkeypatch.setattr(subprocess, "run", lambda *_args, **_options: done)
-    return scale.measure_line(lambda _text: None, "tests.bench.speed.place")
+    return scale.measure_line(lambda _text: None)
 
 
 def test_the_line_is_measured_by_its_own_module(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each line that it prints is a row of ours; those with a goal are judged."""
-    row = {"test": "cost", "what": "10000 : 10", "value": 1.2, "unit": "times"}
-    output = f"{json.dumps(row)}\n{json.dumps({**row, 'goal': 1.5})}\n"
-    rows, verdicts = _line_says(monkeypatch, output)
-    assert rows == [{**row, "peer": "line"}, {**row, "goal": 1.5, "peer": "line"}]
-    assert [one.passed for one in verdicts] == [True]
+    rows, verdicts = _line_says(monkeypatch, WHOLE, 0)
+    assert rows == [{**row, "peer": "line"} for row in WHOLE]
+    assert [one.word for one in verdicts] == ["pass"] * len(line.GOALS)
 
 
-@pytest.mark.parametrize("output", ["", "Traceback"])
-def test_a_line_that_says_nothing_is_told_as_left_out(monkeypatch: pytest.MonkeyPatch, output: str) -> None:
-    """No rows, or no JSON: the run goes on, and the report says what is missing and why."""
-    rows, verdicts = _line_says(monkeypatch, output)
-    assert [(row["test"], row["peer"]) for row in rows] == [("left out", "line")]
-    assert verdicts == []
+def test_a_missed_goal_of_the_line_is_not_taken_for_its_death(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exit code 1 with a row over its goal is a measurement: that goal is missed, the others pass."""
+    rows, verdicts = _line_says(monkeypatch, [*WHOLE[:-1], {**WHOLE[-1], "value": 99.0}], 1)
+    assert len(rows) == len(WHOLE)
+    assert [one.word for one in verdicts] == ["pass", "pass", "pass", "miss"]
 
 
-def test_a_line_that_is_not_there_adds_nothing() -> None:
-    """A checkout without that module is measured without it."""
-    assert scale.measure_line(lambda _text: None, "tests.bench.speed.no_such_module") == ([], [])
+DEAD: dict[str, tuple[list[Row], int, str, str]] = {
+    "it cannot be carried": ([], 3, "", "exit code 3"),
+    "killed half-way": (WHOLE[:2], -9, "", "exit code -9"),
+    "killed at its end": (WHOLE, -9, "", "exit code -9"),
+    "a traceback half-way": (WHOLE[:2], 1, "", "exit code 1 and nothing of 3 of 4 goals"),
+    "a traceback at its end": (WHOLE, 1, "", "exit code 1 is not what its rows say"),
+    "half a line": (WHOLE, 0, '{"test": "co', "what it printed is not JSON"),
+    "a row that is none": (WHOLE, 0, '{"test": "cost"}', "what it printed is not JSON"),
+    "nothing": ([], 0, "", "exit code 0 and nothing of 4 of 4 goals"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("rows", "code", "more", "reason"), DEAD.values(), ids=DEAD)
+def test_a_line_that_did_not_come_to_its_end_measured_no_goal(
+    monkeypatch: pytest.MonkeyPatch, rows: list[Row], code: int, more: str, reason: str
+) -> None:
+    """Each of its goals is told as not measured, with the reason; the run goes on, and the page says more."""
+    found, verdicts = _line_says(monkeypatch, rows, code, more)
+    assert found[-1] == {"test": "left out", "peer": "line", "reason": f"{scale.MODULE}: {reason}: it | broke"}
+    assert len(verdicts) == len(line.GOALS)
+    assert one_line(verdicts).count(f" not measured ({reason})") == len(line.GOALS)
+    assert exit_code(verdicts) == 0
+
+
+def test_a_line_without_an_end_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that hangs is given up, and its goals are told as not measured."""
+
+    def hang(*_args: object, **_options: object) -> None:
+        raise subprocess.TimeoutExpired("line", scale.PATIENCE)
+
+    monkeypatch.setattr(subprocess, "run", hang)
+    rows, verdicts = scale.measure_line(lambda _text: None)
+    assert [row["test"] for row in rows] == ["left out"]
+    assert {one.reason for one in verdicts} == {"no end within 900 s"}
+
+
+def test_runs_of_one_second_have_files_of_their_own(tmp_path: Path) -> None:
+    """The second to begin in a second gets a number after the name; nobody writes into a file of another."""
+    folder = tmp_path / "bench"
+    names = [begun(folder, "20260101-000000").name for _ in range(3)]
+    assert names == ["20260101-000000.jsonl", "20260101-000000-2.jsonl", "20260101-000000-3.jsonl"]
+    assert sorted(one.name for one in folder.iterdir()) == sorted(names)
