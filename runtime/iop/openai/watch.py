@@ -98,6 +98,7 @@ class StreamWatch:
         """Take the bytes that were passed to the client, in order and all of them."""
         if self.begun and not self._lost and not self._is_wary and self._passes(data):
             return
+        before = self._splitter.tail(_LONGEST_HINT)
         try:
             pieces, too_large = self._splitter.feed(data), False
         except EventTooLargeError as error:
@@ -107,7 +108,9 @@ class StreamWatch:
         for piece in pieces:
             self._note(piece)
         self._lost = too_large or (self._lost and not pieces)
-        self._is_wary = self._is_hinted(self._splitter.pending)
+        # a large event comes in many parts: what is held of it is looked through once, not with each of them
+        held = self._splitter.pending if pieces or too_large else before + data
+        self._is_wary = (self._is_wary and not pieces and not too_large) or self._is_hinted(held)
 
     def finished_well(self, *, close_delimited: bool) -> bool:
         """Return whether a stream whose transfer ended properly is a whole answer.
